@@ -1,0 +1,61 @@
+/* Aliasing: an output must not overlap another operand, but for an input that is the very same view where
+ * the operation allows that. Judged by elements where strides are equal (column slices of one matrix are
+ * apart), else by address range. */
+#include <config.h>
+
+#include "common/door.h"
+
+typedef struct extent {
+  const void *root;
+  int64_t begin, end;     /* bytes within root */
+  int64_t stride, width;  /* bytes: of a row, of its elements */
+} extent;
+
+static extent extent_of(const layerops_matrix *v) {
+  int64_t size = (int64_t)layerops_type_size(v->type);
+  extent e = {.root = v->host ? NULL : v->buffer->root,
+              .begin = v->host ? (int64_t)(intptr_t)v->host : v->buffer->root_offset,
+              .stride = v->stride * size,
+              .width = v->cols * size};
+  e.begin += v->offset * size;
+  e.end = e.begin + ((v->batch - 1) * v->batch_stride + (v->rows - 1) * v->stride + v->cols) * size;
+  return e;
+}
+
+static bool same_view(const layerops_matrix *a, const layerops_matrix *b, extent x, extent y) {
+  return x.root == y.root && x.begin == y.begin && a->rows == b->rows && a->cols == b->cols &&
+         (x.stride == y.stride || a->rows == 1) && a->batch == b->batch &&
+         (a->batch == 1 || a->batch_stride == b->batch_stride) &&
+         layerops_type_size(a->type) == layerops_type_size(b->type);
+}
+
+static bool overlap(const layerops_matrix *a, const layerops_matrix *b, extent x, extent y) {
+  if (x.root != y.root || x.end <= y.begin || y.end <= x.begin) return false;
+  if (x.stride != y.stride || a->batch > 1 || b->batch > 1 || !x.stride) return true;
+  /* Equal strides: the column ranges within a period of one row must overlap. */
+  int64_t shift = (y.begin - x.begin) % x.stride;
+  if (shift < 0) shift += x.stride;
+  return shift < x.width || shift + y.width > x.stride;
+}
+
+static bool has_memory(const layerops_matrix *v) { return v->rows && v->cols && v->batch; }
+
+layerops_status lo_check_aliases(lo_door *door) {
+  for (int i = 0; i < door->count; i++) {
+    const lo_operand *out = &door->operands[i];
+    if (!(out->role & LO_OUT) || !has_memory(out->view)) continue;
+    extent x = extent_of(out->view);
+    for (int j = 0; j < door->count; j++) {
+      const lo_operand *other = &door->operands[j];
+      if (i == j || !has_memory(other->view) || ((other->role & LO_OUT) && j < i)) continue;
+      extent y = extent_of(other->view);
+      if (!overlap(out->view, other->view, x, y)) continue;
+      if ((other->role & LO_IN_PLACE) && same_view(out->view, other->view, x, y)) continue;
+      return lo_door_refuse(door, LAYEROPS_ERROR_ALIAS, "%s overlaps %s%s", out->name, other->name,
+                            (other->role & LO_IN_PLACE)
+                                ? " without being the same view (place, shape, stride, element size)"
+                                : "");
+    }
+  }
+  return LAYEROPS_OK;
+}

@@ -1,0 +1,73 @@
+#include <config.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "common/call.h"
+
+void lo_log(layerops_context *ctx, int level, const char *format, ...) {
+  if (ctx->verbose < level) return;
+  char line[640];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(line, sizeof line, format, list);
+  va_end(list);
+  if (ctx->args.log)
+    ctx->args.log(ctx->args.log_user, level, line);
+  else
+    fprintf(stderr, "%s\n", line);
+}
+
+const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size, size_t count,
+                      const void *problem) {
+  for (size_t i = 0; i < count; i++) {
+    const lo_kernel *kernel = (const lo_kernel *)((const char *)list + i * entry_size);
+    const char *reason = kernel->refuses ? kernel->refuses(ctx, problem) : NULL;
+    if (!reason) {
+      ctx->kernel = kernel->name;
+      return kernel;
+    }
+    lo_log(ctx, 2, "layerops: refused device=%s kernel=%s reason=%s", ctx->device->name, kernel->name,
+           reason);
+  }
+  return NULL;
+}
+
+static layerops_status dispatch(layerops_context *ctx, const lo_call *call) {
+  switch (call->op) {
+#define X(name, number)                                                                            \
+  case LAYEROPS_OP_##name: return ctx->ops->name(ctx, &call->args.name);
+    LAYEROPS_OP_LIST(X)
+#undef X
+  case LAYEROPS_OP_COUNT: break;
+  }
+  return lo_fail(LAYEROPS_ERROR_INVALID, "unknown operation %d", (int)call->op);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static layerops_status run_verbose(layerops_context *ctx, const lo_call *call) {
+  LO_TRY(ctx->backend->sync(ctx));
+  double start = now();
+  LO_TRY(dispatch(ctx, call));
+  LO_TRY(ctx->backend->sync(ctx));
+  double seconds = now() - start;
+  lo_log(ctx, 1,
+         "layerops: %s device=%s kernel=%s m=%lld n=%lld k=%lld batch=%lld type=%s out=%s%s ms=%.6g "
+         "gflops=%.4g",
+         layerops_op_name(call->op), ctx->device->name, ctx->kernel, (long long)call->m,
+         (long long)call->n, (long long)call->k, (long long)call->batch,
+         layerops_type_name(call->type), layerops_type_name(call->out_type), call->detail,
+         seconds * 1e3, seconds > 0 ? call->flops / seconds * 1e-9 : 0.0);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_call_run(layerops_context *ctx, const lo_call *call) {
+  ctx->kernel = "";
+  return ctx->verbose ? run_verbose(ctx, call) : dispatch(ctx, call);
+}

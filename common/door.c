@@ -1,0 +1,296 @@
+#include <config.h>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/door.h"
+#include "common/process.h"
+
+#define MAX_SIZE ((int64_t)1 << 48) /* no dimension needs more, and sums of a few stay far from overflow */
+
+layerops_status lo_enter(layerops_context *ctx, const char *function) {
+  if (!ctx) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: context is NULL", function);
+  if (!ctx->backend->host_memory && ctx->fork_generation != lo_fork_generation())
+    return lo_fail(LAYEROPS_ERROR_FORKED,
+                   "%s: the context on %s was opened before fork(); open a new one in the child",
+                   function, ctx->device->name);
+  if (atomic_load_explicit(&ctx->device->lost, memory_order_relaxed))
+    return lo_fail(LAYEROPS_ERROR_DEVICE_LOST, "%s: %s failed earlier and cannot be used any more",
+                   function, ctx->device->name);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_not_recording(layerops_context *ctx, const char *function) {
+  if (ctx->recording)
+    return lo_fail(LAYEROPS_ERROR_STATE, "%s: not allowed while the context is recording", function);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_copy_args(const char *function, void *to, size_t size, const void *user,
+                             size_t user_size) {
+  if (!user) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: args is NULL", function);
+  size_t known = user_size < size ? user_size : size;
+  memset(to, 0, size);
+  memcpy(to, user, known);
+  for (size_t i = known; i < user_size; i++)
+    if (((const char *)user)[i])
+      return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
+                     "%s: args (%zu bytes) sets byte %zu, which this version (%zu bytes) does not know",
+                     function, user_size, i, size);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,
+                             const void *user, size_t user_size) {
+  const char *function = layerops_op_name(op);
+  LO_TRY(lo_enter(ctx, function));
+  door->ctx = ctx;
+  door->call.op = op;
+  door->call.batch = 1;
+  door->call.detail[0] = 0;
+  door->count = door->element_count = 0;
+  return lo_copy_args(function, &door->call.args, size, user, user_size);
+}
+
+layerops_status lo_door_refuse(lo_door *door, layerops_status status, const char *format, ...) {
+  char text[512];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  return lo_fail(status, "%s: %s", layerops_op_name(door->call.op), text);
+}
+
+#define REFUSE(...) return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, __VA_ARGS__)
+
+static void push(lo_door *door, const char *name, layerops_matrix *view, int role) {
+  door->operands[door->count++] = (lo_operand){view, name, role};
+}
+
+static layerops_status check_type(lo_door *door, const char *name, layerops_type type,
+                                  unsigned types) {
+  if (type < 0 || type >= LAYEROPS_TYPE_COUNT) REFUSE("%s has the unknown type %d", name, (int)type);
+  if (types & LO_BIT(type)) return LAYEROPS_OK;
+  char list[64] = "";
+  for (int t = 0; t < LAYEROPS_TYPE_COUNT; t++)
+    if (types & LO_BIT(t)) {
+      size_t used = strlen(list);
+      snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", layerops_type_name(t));
+    }
+  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is %s here; supported: %s", name,
+                        layerops_type_name(type), list);
+}
+
+/* The index behind the view's last element, or -1 on overflow. 0 where the view is empty. */
+static int64_t view_end(const layerops_matrix *v) {
+  if (!v->rows || !v->cols || !v->batch) return 0;
+  int64_t rows, batches, end;
+  if (__builtin_mul_overflow(v->rows - 1, v->stride, &rows) ||
+      __builtin_mul_overflow(v->batch - 1, v->batch_stride, &batches) ||
+      __builtin_add_overflow(rows, batches, &end) || __builtin_add_overflow(end, v->cols, &end) ||
+      __builtin_add_overflow(end, v->offset, &end) || end > INT64_MAX / 16)
+    return -1;
+  return end;
+}
+
+static layerops_status check_extent(lo_door *door, const char *name, const layerops_matrix *v) {
+  if (v->rows < 0 || v->cols < 0 || v->batch < 0 || v->offset < 0)
+    REFUSE("%s has a negative size: rows %lld, cols %lld, batch %lld, offset %lld", name,
+           (long long)v->rows, (long long)v->cols, (long long)v->batch, (long long)v->offset);
+  if (v->rows > MAX_SIZE || v->cols > MAX_SIZE || v->batch > MAX_SIZE)
+    return lo_door_refuse(door, LAYEROPS_ERROR_OVERFLOW,
+                          "%s is too large: rows %lld, cols %lld, batch %lld", name,
+                          (long long)v->rows, (long long)v->cols, (long long)v->batch);
+  if (v->stride < v->cols)
+    REFUSE("%s has stride %lld, less than its cols %lld", name, (long long)v->stride,
+           (long long)v->cols);
+  int64_t matrix;
+  if (v->batch > 1 && v->rows && v->cols &&
+      (__builtin_mul_overflow(v->rows - 1, v->stride, &matrix) ||
+       __builtin_add_overflow(matrix, v->cols, &matrix) || v->batch_stride < matrix))
+    REFUSE("%s has batch stride %lld, less than a matrix of %lld rows at stride %lld", name,
+           (long long)v->batch_stride, (long long)v->rows, (long long)v->stride);
+  if (v->reserved[0] || v->reserved[1] || v->reserved[2]) REFUSE("%s has reserved fields set", name);
+  return LAYEROPS_OK;
+}
+
+static layerops_status check_memory(lo_door *door, const char *name, const layerops_matrix *v) {
+  int64_t end = view_end(v), size = (int64_t)layerops_type_size(v->type);
+  if (end < 0)
+    return lo_door_refuse(door, LAYEROPS_ERROR_OVERFLOW,
+                          "%s overflows: rows %lld x stride %lld, batch %lld x batch stride %lld, "
+                          "offset %lld",
+                          name, (long long)v->rows, (long long)v->stride, (long long)v->batch,
+                          (long long)v->batch_stride, (long long)v->offset);
+  if (v->buffer && v->host) REFUSE("%s has both a buffer and a host pointer", name);
+  if (v->buffer && v->buffer->device != door->ctx->device)
+    REFUSE("%s lies in a buffer of %s, the context is on %s", name, v->buffer->device->name,
+           door->ctx->device->name);
+  if (!end) return LAYEROPS_OK;
+  if (!v->buffer && !v->host) REFUSE("%s has neither a buffer nor a host pointer", name);
+  if (v->buffer && end * size > v->buffer->bytes)
+    REFUSE("%s ends at byte %lld of a buffer of %lld bytes", name, (long long)(end * size),
+           (long long)v->buffer->bytes);
+  uintptr_t address = (uintptr_t)(v->host ? v->host : v->buffer->native);
+  if ((v->host || door->ctx->backend->host_memory) && address % (uintptr_t)size)
+    REFUSE("%s is at address %p, not a multiple of its element size %lld", name, (void *)address,
+           (long long)size);
+  return LAYEROPS_OK;
+}
+
+static bool all_zero(const layerops_matrix *v) {
+  static const layerops_matrix zero;
+  return !memcmp(v, &zero, sizeof zero);
+}
+
+layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix *view, int role,
+                               unsigned types, int64_t rows, int64_t cols) {
+  if (!lo_present(view)) REFUSE("%s is needed, but is %s", name, all_zero(view) ? "absent" : "without a type");
+  LO_TRY(check_type(door, name, view->type, types));
+  LO_TRY(check_extent(door, name, view));
+  if ((rows != LO_ANY && view->rows != rows) || (cols != LO_ANY && view->cols != cols)) {
+    char want[48];
+    snprintf(want, sizeof want, "%lld x %lld", (long long)(rows == LO_ANY ? view->rows : rows),
+             (long long)(cols == LO_ANY ? view->cols : cols));
+    REFUSE("%s is %lld x %lld, but must be %s", name, (long long)view->rows, (long long)view->cols,
+           want);
+  }
+  LO_TRY(check_memory(door, name, view));
+  push(door, name, view, role);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_optional(lo_door *door, const char *name, layerops_matrix *view, int role,
+                                 unsigned types, int64_t rows, int64_t cols) {
+  return all_zero(view) ? LAYEROPS_OK : lo_door_matrix(door, name, view, role, types, rows, cols);
+}
+
+layerops_status lo_door_all_unbatched(lo_door *door) {
+  for (int i = 0; i < door->count; i++)
+    if (door->operands[i].view->batch != 1)
+      REFUSE("%s has batch %lld, but must have 1", door->operands[i].name,
+             (long long)door->operands[i].view->batch);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_not_yet(lo_door *door, const char *name, bool present) {
+  if (!present) return LAYEROPS_OK;
+  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is reserved: no kernel uses it yet", name);
+}
+
+layerops_status lo_door_scalar(lo_door *door, const char *name, layerops_scalar *s, double unset) {
+  switch (s->kind) {
+  case 0: *s = layerops_value(unset); return LAYEROPS_OK;
+  case 1: return LAYEROPS_OK;
+  case 2: break;
+  default: REFUSE("%s has the unknown kind %d", name, (int)s->kind);
+  }
+  layerops_matrix *v = &door->elements[door->element_count++];
+  *v = layerops_vector_f32(s->buffer, 1);
+  v->offset = s->offset;
+  return lo_door_matrix(door, name, v, LO_IN | LO_SCALAR, LO_BIT(LAYEROPS_F32), 1, 1);
+}
+
+layerops_status lo_door_value(lo_door *door, const char *name, layerops_scalar *s, double unset,
+                              double low, double high) {
+  if (s->kind == 2)
+    return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED,
+                          "%s must be a value, not an element of a buffer", name);
+  LO_TRY(lo_door_scalar(door, name, s, unset));
+  if (!(s->value >= low && s->value <= high))
+    REFUSE("%s is %g, but must lie in [%g, %g]", name, s->value, low, high);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_activation(lo_door *door, const char *name, layerops_activation activation) {
+  return lo_door_one_of(door, name, activation, LAYEROPS_ACTIVATION_COUNT);
+}
+
+layerops_status lo_door_one_of(lo_door *door, const char *name, int value, int count) {
+  if (value < 0 || value >= count) REFUSE("%s is %d, but must be 0 to %d", name, value, count - 1);
+  return LAYEROPS_OK;
+}
+
+void lo_door_describe(lo_door *door, int64_t m, int64_t n, int64_t k, double flops,
+                      layerops_type type, layerops_type out_type) {
+  door->call.m = m;
+  door->call.n = n;
+  door->call.k = k;
+  door->call.flops = flops;
+  door->call.type = type;
+  door->call.out_type = out_type;
+}
+
+void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...) {
+  door->call.batch = batch;
+  door->call.detail[0] = ' ';
+  va_list list;
+  va_start(list, format);
+  vsnprintf(door->call.detail + 1, sizeof door->call.detail - 1, format, list);
+  va_end(list);
+}
+
+static bool empty(const layerops_matrix *v) { return !v->rows || !v->cols || !v->batch; }
+
+/* Makes empty outputs absent; false if none is left, so that there is nothing to do. */
+static bool drop_empty_outputs(lo_door *door) {
+  bool any = false;
+  for (int i = 0; i < door->count; i++) {
+    lo_operand *o = &door->operands[i];
+    if (!(o->role & LO_OUT)) continue;
+    if (empty(o->view))
+      *o->view = (layerops_matrix){0};
+    else
+      any = true;
+  }
+  return any;
+}
+
+static bool has_host_view(const lo_door *door) {
+  for (int i = 0; i < door->count; i++)
+    if (door->operands[i].view->host) return true;
+  return false;
+}
+
+layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type) {
+  bool have = false;
+  switch (op) {
+#define X(name, number)                                                                            \
+  case LAYEROPS_OP_##name: have = ctx->ops->name != NULL; break;
+    LAYEROPS_OP_LIST(X)
+#undef X
+  case LAYEROPS_OP_COUNT: break;
+  }
+  if (!have)
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s has no such operation", layerops_op_name(op),
+                   ctx->device->name);
+  const char *reason = ctx->backend->refuses ? ctx->backend->refuses(ctx, op, type) : NULL;
+  if (reason)
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s refuses %s: %s", layerops_op_name(op),
+                   ctx->device->name, layerops_type_name(type), reason);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_pass(lo_door *door) {
+  LO_TRY(lo_check_aliases(door));
+  LO_TRY(lo_supports(door->ctx, door->call.op, door->call.type));
+  bool staged = !door->ctx->backend->host_memory && has_host_view(door);
+  if (door->ctx->recording && staged)
+    return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be recorded on %s",
+                          door->ctx->device->name);
+  if (!drop_empty_outputs(door)) return LAYEROPS_OK;
+  if (door->ctx->recording) return lo_record(door->ctx, &door->call);
+  return staged ? lo_run_staged(door) : lo_call_run(door->ctx, &door->call);
+}
+
+layerops_status lo_check_labels(const char *function, const char *name, const layerops_matrix *labels,
+                                int64_t limit, int64_t ignore) {
+  const int32_t *values = lo_address(labels);
+  for (int64_t i = 0; i < labels->cols; i++)
+    if ((values[i] < 0 || values[i] >= limit) && !(ignore != LO_NOTHING_IGNORED && values[i] == ignore))
+      return lo_fail(LAYEROPS_ERROR_LABEL, "%s: %s[%lld] is %d, but must lie in [0, %lld)", function,
+                     name, (long long)i, (int)values[i], (long long)limit);
+  return LAYEROPS_OK;
+}

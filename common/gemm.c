@@ -1,0 +1,37 @@
+#include <config.h>
+
+#include "common/door.h"
+
+/* A and B have as many matrices as C, or one for all. */
+static layerops_status check_batch(lo_door *door, const layerops_gemm_args *a) {
+  int64_t batch = a->c.batch;
+  if ((a->a.batch != batch && a->a.batch != 1) || (a->b.batch != batch && a->b.batch != 1))
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "a has batch %lld and b %lld, but c has %lld: give as many, or 1",
+                          (long long)a->a.batch, (long long)a->b.batch, (long long)batch);
+  return LAYEROPS_OK;
+}
+
+layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *args, size_t size) {
+  lo_door door;
+  LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gemm, sizeof *args, args, size));
+  layerops_gemm_args *a = &door.call.args.gemm;
+  LO_TRY(lo_door_not_yet(&door, "scale_a", lo_present(&a->scale_a)));
+  LO_TRY(lo_door_not_yet(&door, "scale_b", lo_present(&a->scale_b)));
+  LO_TRY(lo_door_not_yet(&door, "zero_a", lo_present(&a->zero_a)));
+  LO_TRY(lo_door_one_of(&door, "trans_a", a->trans_a, 2));
+  LO_TRY(lo_door_one_of(&door, "trans_b", a->trans_b, 2));
+  LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));
+  int64_t m = a->trans_a ? a->a.cols : a->a.rows, k = a->trans_a ? a->a.rows : a->a.cols;
+  LO_TRY(lo_door_matrix(&door, "b", &a->b, LO_IN, LO_BIT(a->a.type), a->trans_b ? LO_ANY : k,
+                        a->trans_b ? k : LO_ANY));
+  int64_t n = a->trans_b ? a->b.rows : a->b.cols;
+  LO_TRY(lo_door_matrix(&door, "c", &a->c, LO_INOUT, lo_same_or_f32(a->a.type), m, n));
+  LO_TRY(check_batch(&door, a));
+  LO_TRY(lo_door_scalar(&door, "alpha", &a->alpha, 1));
+  LO_TRY(lo_door_scalar(&door, "beta", &a->beta, 0));
+  lo_door_describe(&door, m, n, k, 2.0 * (double)m * (double)n * (double)k * (double)a->c.batch,
+                   a->a.type, a->c.type);
+  lo_door_detail(&door, a->c.batch, "trans=%c%c", a->trans_a ? 't' : 'n', a->trans_b ? 't' : 'n');
+  return lo_door_pass(&door);
+}
