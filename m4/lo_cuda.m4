@@ -3,7 +3,8 @@
 
 m4_define([lo_cuda_default_arch], [75 80 86 89 90a])
 
-# lo_nvcc_try FLAGS...: compiles a one-line kernel; its messages stay in conftest.err and config.log.
+# lo_nvcc_try FLAGS...: compiles a one-line kernel; the messages go to config.log, the
+# first line of them to lo_nvcc_said.
 AC_DEFUN([LO_CUDA_FUNCTIONS], [
 lo_nvcc_try ()
 {
@@ -11,16 +12,18 @@ lo_nvcc_try ()
   echo "configure: $NVCC $NVCCFLAGS $[]* -c conftest.cu" >&AS_MESSAGE_LOG_FD
   "$NVCC" $NVCCFLAGS "$[]@" -c -o conftest.cu.o conftest.cu >conftest.err 2>&1
   lo_status=$?
+  lo_nvcc_said=`grep . conftest.err | head -n 1`
   cat conftest.err >&AS_MESSAGE_LOG_FD
-  rm -f conftest.cu conftest.cu.o
+  rm -f conftest.cu conftest.cu.o conftest.err
   return $lo_status
 }
 
 # A compiler newer than nvcc knows is refused; an older one beside it often is at hand.
 lo_nvcc_find_host ()
 {
+  test -z "$CUDAHOSTCXX" || return 1
   lo_saved_NVCCFLAGS=$NVCCFLAGS
-  for lo_cxx in $CUDAHOSTCXX g++-15 g++-14 g++-13 g++-12 g++-11 g++-10 g++-9 clang++; do
+  for lo_cxx in g++-15 g++-14 g++-13 g++-12 g++-11 g++-10 g++-9 clang++; do
     command -v "$lo_cxx" >/dev/null 2>&1 || continue
     NVCCFLAGS="$lo_saved_NVCCFLAGS -ccbin $lo_cxx"
     lo_nvcc_try && return 0
@@ -55,9 +58,8 @@ AC_DEFUN([LO_CUDA_HOST], [
     [lo_nvcc_find_host], [AC_MSG_RESULT([yes, with -ccbin $lo_cxx])],
     [AC_MSG_RESULT([no])
      lo_cuda=no
-     lo_cuda_why="nvcc fails: `grep . conftest.err | head -n 1`"
+     lo_cuda_why="nvcc fails: $lo_nvcc_said"
      lo_cuda_install="install a C++ compiler that this nvcc supports (Debian: g++, or an older one such as g++-12) and name it with CUDAHOSTCXX=g++-12, or give NVCCFLAGS"])
-  rm -f conftest.err
 ])
 
 # A default architecture that this nvcc lacks is left out; one asked for by name must work.
@@ -76,10 +78,9 @@ AC_DEFUN([LO_CUDA_ARCHS], [
     ], [
       AC_MSG_RESULT([no])
       AS_IF([test $lo_archs_asked = yes],
-        [AC_MSG_ERROR([nvcc cannot compile for "$lo_arch" (--with-cuda-arch): `grep . conftest.err | head -n 1`])])
+        [AC_MSG_ERROR([nvcc cannot compile for "$lo_arch" (--with-cuda-arch): $lo_nvcc_said])])
       lo_archs_dropped="$lo_archs_dropped $lo_arch"
     ])
-    rm -f conftest.err
   done
   AS_IF([test -z "$lo_archs"], [lo_cuda=no
     lo_cuda_why="nvcc knows none of the architectures$lo_archs_dropped"
@@ -130,7 +131,8 @@ AC_DEFUN([LO_CUDA], [
       [AC_MSG_ERROR([--with-cuda: $lo_cuda_why; $lo_cuda_install])])
   ])
   AS_IF([test $lo_cuda = yes],
-    [AC_DEFINE([HAVE_CUDA], [1], [Define to 1 if the CUDA backend is built.])])
+    [AC_DEFINE([HAVE_CUDA], [1], [Define to 1 if the CUDA backend is built.])],
+    [NVCC_GENCODE= CUDA_CPPFLAGS= CUDA_LIBDIR= CUDA_LIBS=])
   AM_CONDITIONAL([HAVE_CUDA], [test $lo_cuda = yes])
   AC_SUBST([NVCC_GENCODE])
   AC_SUBST([CUDA_ROOT])
