@@ -1,4 +1,35 @@
 library_parts += %D%/libcommon.la
-%C%_libcommon_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS) \
-	$(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
-%C%_libcommon_la_SOURCES =
+%C%_libcommon_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
+%C%_libcommon_la_SOURCES = \
+	%D%/activation.c \
+	%D%/alias.c \
+	%D%/backend.h \
+	%D%/bsr.c \
+	%D%/buffer.c \
+	%D%/call.c \
+	%D%/call.h \
+	%D%/context.c \
+	%D%/context.h \
+	%D%/device.c \
+	%D%/device.h \
+	%D%/door.c \
+	%D%/door.h \
+	%D%/error.c \
+	%D%/error.h \
+	%D%/event.c \
+	%D%/gemm.c \
+	%D%/kernel/activation.h \
+	%D%/kernel/codes.h \
+	%D%/linear.c \
+	%D%/loss.c \
+	%D%/move.c \
+	%D%/names.c \
+	%D%/optimizer.c \
+	%D%/process.c \
+	%D%/process.h \
+	%D%/product.c \
+	%D%/product.h \
+	%D%/record.c \
+	%D%/registry.c \
+	%D%/softmax.c \
+	%D%/stage.c

@@ -4,7 +4,11 @@ cpu_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS)
 
 library_parts += %D%/libcpu.la
 %C%_libcpu_la_CFLAGS = $(cpu_cflags)
-%C%_libcpu_la_SOURCES =
+%C%_libcpu_la_SOURCES = \
+	%D%/cpu.c \
+	%D%/host.c \
+	%D%/host.h \
+	%D%/reference.c
 
 if CPU_AVX2
 library_parts += %D%/libcpu_avx2.la
