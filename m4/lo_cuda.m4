@@ -1,4 +1,5 @@
-# LO_CUDA: --with-cuda, --with-cuda-arch, nvcc, its host compiler, the static runtime.
+# LO_CUDA_OPTIONS, then LO_CUDA: --with-cuda, --with-cuda-arch, nvcc, its host compiler, the static
+# runtime.
 # Sets lo_cuda (yes, no), lo_cuda_why, NVCC, NVCC_GENCODE, CUDA_CPPFLAGS, CUDA_LIBS.
 
 m4_define([lo_cuda_default_arch], [75 80 86 89 90a])
@@ -13,6 +14,7 @@ lo_nvcc_try ()
   "$NVCC" $NVCCFLAGS "$[]@" -c -o conftest.cu.o conftest.cu >conftest.err 2>&1
   lo_status=$?
   lo_nvcc_said=`grep . conftest.err | head -n 1`
+  : ${lo_nvcc_said:="$NVCC ends with status $lo_status"}
   cat conftest.err >&AS_MESSAGE_LOG_FD
   rm -f conftest.cu conftest.cu.o conftest.err
   return $lo_status
@@ -33,22 +35,42 @@ lo_nvcc_find_host ()
 }
 ])
 
-# LO_CUDA_FIND: nvcc and the folder of the toolkit it belongs to
-AC_DEFUN([LO_CUDA_FIND], [
+# LO_CUDA_OPTIONS: reads the options and finds nvcc and the folder of its toolkit. It needs no C
+# compiler, so it can come first: a wrong folder is told at once.
+AC_DEFUN([LO_CUDA_OPTIONS], [
+  AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
+    [the CUDA backend: yes or the toolkit's folder (an error if missing), no, auto @<:@auto@:>@])],
+    [], [with_cuda=auto])
+  AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
+    [GPU architectures @<:@"lo_cuda_default_arch", those that nvcc knows@:>@])],
+    [lo_archs_asked=yes], [lo_archs_asked=no with_cuda_arch="lo_cuda_default_arch"])
+  AC_ARG_VAR([NVCC], [CUDA compiler])
+  AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
+  AC_ARG_VAR([CUDAHOSTCXX], [host compiler for nvcc, such as g++-12])
+  lo_cuda=yes lo_cuda_why= lo_archs= lo_archs_dropped=
   AS_CASE([$with_cuda],
+    [no], [lo_cuda=no lo_cuda_why="--without-cuda"],
+    [yes|auto], [lo_cuda_path=$PATH:/usr/local/cuda/bin:/opt/cuda/bin
+      lo_cuda_where="PATH, /usr/local/cuda/bin and /opt/cuda/bin"],
     [/*], [lo_cuda_path=$with_cuda/bin lo_cuda_where=$with_cuda/bin],
-    [lo_cuda_path=$PATH:/usr/local/cuda/bin:/opt/cuda/bin
-     lo_cuda_where="PATH, /usr/local/cuda/bin and /opt/cuda/bin"])
-  AC_PATH_PROG([NVCC], [nvcc], [], [$lo_cuda_path])
-  AS_IF([test -z "$NVCC"], [
-    lo_cuda=no lo_cuda_why="no nvcc in $lo_cuda_where"
-    lo_cuda_install="install the CUDA toolkit (Debian: nvidia-cuda-toolkit), or give --with-cuda=DIR with DIR/bin/nvcc"
-  ], [
+    [AC_MSG_ERROR([--with-cuda=$with_cuda: give yes, no, auto or the absolute folder of a CUDA toolkit])])
+  AS_IF([test $lo_cuda = yes], [
+    AC_PATH_PROG([NVCC], [nvcc], [], [$lo_cuda_path])
+    AS_IF([test -z "$NVCC"], [lo_cuda=no
+      lo_cuda_why="no nvcc in $lo_cuda_where"
+      lo_cuda_install="install the CUDA toolkit (Debian: nvidia-cuda-toolkit), or give --with-cuda=DIR with DIR/bin/nvcc"
+      LO_CUDA_MISSING])
     AS_CASE([$with_cuda], [/*], [CUDA_ROOT=$with_cuda],
       [lo_nvcc_real=`readlink -f "$NVCC" 2>/dev/null || echo "$NVCC"`
        lo_nvcc_bin=`AS_DIRNAME(["$lo_nvcc_real"])`
        CUDA_ROOT=`AS_DIRNAME(["$lo_nvcc_bin"])`])
   ])
+])
+
+# Only where the backend was not asked for may it stay out.
+AC_DEFUN([LO_CUDA_MISSING], [
+  AS_IF([test $lo_cuda = no && test "$with_cuda" != auto && test "$with_cuda" != no],
+    [AC_MSG_ERROR([--with-cuda: $lo_cuda_why; $lo_cuda_install])])
 ])
 
 AC_DEFUN([LO_CUDA_HOST], [
@@ -108,28 +130,12 @@ AC_DEFUN([LO_CUDA_RUNTIME], [
 ])
 
 AC_DEFUN([LO_CUDA], [
-  AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda@<:@=DIR@:>@],
-    [the CUDA backend: yes or the toolkit's folder (an error if missing), no, auto @<:@auto@:>@])],
-    [], [with_cuda=auto])
-  AC_ARG_WITH([cuda-arch], [AS_HELP_STRING([--with-cuda-arch=LIST],
-    [GPU architectures @<:@"lo_cuda_default_arch", those that nvcc knows@:>@])],
-    [lo_archs_asked=yes], [lo_archs_asked=no with_cuda_arch="lo_cuda_default_arch"])
-  AC_ARG_VAR([NVCC], [CUDA compiler])
-  AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags])
-  AC_ARG_VAR([CUDAHOSTCXX], [host compiler for nvcc, such as g++-12])
-  AS_CASE([$with_cuda], [yes|no|auto|/*], [],
-    [AC_MSG_ERROR([--with-cuda=$with_cuda: give yes, no, auto or the absolute folder of a CUDA toolkit])])
   AC_REQUIRE([LO_CUDA_FUNCTIONS])
-  lo_cuda=yes lo_cuda_why= lo_archs= lo_archs_dropped=
   : ${NVCCFLAGS=-O3}
-  AS_IF([test "$with_cuda" = no], [lo_cuda=no lo_cuda_why="--without-cuda"], [
-    LO_CUDA_FIND
-    AS_IF([test $lo_cuda = yes], [LO_CUDA_HOST])
-    AS_IF([test $lo_cuda = yes], [LO_CUDA_ARCHS])
-    AS_IF([test $lo_cuda = yes], [LO_CUDA_RUNTIME])
-    AS_IF([test $lo_cuda = no && test "$with_cuda" != auto],
-      [AC_MSG_ERROR([--with-cuda: $lo_cuda_why; $lo_cuda_install])])
-  ])
+  AS_IF([test $lo_cuda = yes], [LO_CUDA_HOST])
+  AS_IF([test $lo_cuda = yes], [LO_CUDA_ARCHS])
+  AS_IF([test $lo_cuda = yes], [LO_CUDA_RUNTIME])
+  LO_CUDA_MISSING
   AS_IF([test $lo_cuda = yes],
     [AC_DEFINE([HAVE_CUDA], [1], [Define to 1 if the CUDA backend is built.])],
     [NVCC_GENCODE= CUDA_CPPFLAGS= CUDA_LIBDIR= CUDA_LIBS=])
