@@ -1,14 +1,20 @@
 # C tests are check_PROGRAMS, shell tests are executable check_SCRIPTS named .t; both print TAP.
-# Add them with += here; sources shared by tests go to noinst_HEADERS or into each list.
+# Each adds itself with += here and brings its sources along.
 TEST_EXTENSIONS = .t
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 T_LOG_DRIVER = $(LOG_DRIVER)
-AM_TESTS_ENVIRONMENT = $(test_environment) export top_srcdir top_builddir CC MAKE;
-test_environment = top_srcdir='$(abs_top_srcdir)'; top_builddir='$(abs_top_builddir)'; \
-	CC='$(CC)'; MAKE='$(MAKE)';
 LDADD = liblayerops.la
 TESTS = $(check_PROGRAMS) $(check_SCRIPTS)
-EXTRA_DIST += $(check_SCRIPTS)
+
+# What a test may ask of the build. It runs in the build folder.
+test_environment = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
+	CC='$(CC)' MAKE='$(MAKE)' PKG_CONFIG='$(PKG_CONFIG)' sanitizers='$(enable_sanitizers)' \
+	bindir='$(bindir)' libdir='$(libdir)' includedir='$(includedir)'
+AM_TESTS_ENVIRONMENT = export $(test_environment);
+
+check_SCRIPTS += %D%/configure.t %D%/install.t
+EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \
+	%D%/install/absent.c %D%/install/absent_devices.c
 
 # The same tests under prove, which runs each by itself (-e '').
 prove: all $(check_PROGRAMS)
