@@ -45,7 +45,9 @@ done
 
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin:/opt/cuda/bin command -v nvcc)
 if [ -n "$nvcc" ]; then
-  fails '--with-cuda-arch that nvcc does not know' configure --with-cuda --with-cuda-arch="12"
+  fails '--with-cuda-arch that nvcc does not know' \
+    env ac_cv_path_NVCC="$nvcc" sh "$top_srcdir/configure" CC="$CC" \
+    --cache-file="$scratch/cache" --with-cuda --with-cuda-arch=12
   like "repeats nvcc's words" 'nvcc cannot compile for "12" \(--with-cuda-arch\): .+'
 else
   skip '--with-cuda-arch that nvcc does not know' 'no nvcc'

@@ -43,7 +43,7 @@ fi
 # ---- each header by itself
 for header in "$dest$includedir"/layerops/*.h; do
   name=layerops/$(basename "$header")
-  echo "#include <$name>" >"$scratch/header.c"
+  printf '#include <%s>\ntypedef int not_empty;\n' "$name" >"$scratch/header.c"
   check "$name compiles alone as C99" \
     $CC -std=c99 $strict -I"$dest$includedir" -fsyntax-only "$scratch/header.c"
   if [ -n "$CXX" ]; then
