@@ -5,7 +5,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/layerops.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 
-diag() { sed 's/^/# /'; }
+diag() { tail -n 25 | sed 's/^/# /'; }
 
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 
