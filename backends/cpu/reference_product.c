@@ -49,8 +49,13 @@ static void store_output(const finish *f, int64_t i, int64_t j, double sum) {
 }
 
 layerops_status ref_linear_forward(layerops_context *ctx, const layerops_linear_forward_args *a) {
-  finish f = {&a->bias,       &a->preact,   &a->residual, &a->y, lo_scalar(&a->alpha),
-              a->slope.value, a->activation};
+  finish f = {.bias = &a->bias,
+              .preact = &a->preact,
+              .residual = &a->residual,
+              .y = &a->y,
+              .alpha = alpha_of(&a->alpha, &a->x),
+              .slope = a->slope.value,
+              .activation = a->activation};
   ctx->kernel = "plain";
   for (int64_t i = 0; i < a->y.rows; i++)
     for (int64_t j = 0; j < a->y.cols; j++) {
@@ -65,8 +70,13 @@ layerops_status ref_linear_forward(layerops_context *ctx, const layerops_linear_
 
 layerops_status ref_bsr_linear_forward(layerops_context *ctx,
                                        const layerops_bsr_linear_forward_args *a) {
-  finish f = {&a->bias,       &a->preact,   &a->residual, &a->y, lo_scalar(&a->alpha),
-              a->slope.value, a->activation};
+  finish f = {.bias = &a->bias,
+              .preact = &a->preact,
+              .residual = &a->residual,
+              .y = &a->y,
+              .alpha = alpha_of(&a->alpha, &a->x),
+              .slope = a->slope.value,
+              .activation = a->activation};
   const layerops_bsr *w = a->w;
   layerops_matrix values = layerops_bsr_values(w);
   ctx->kernel = "plain";
