@@ -8,7 +8,15 @@ library_parts += %D%/libcpu.la
 	%D%/cpu.c \
 	%D%/host.c \
 	%D%/host.h \
-	%D%/reference.c
+	%D%/reference.c \
+	%D%/reference.h \
+	%D%/reference_activation.c \
+	%D%/reference_move.c \
+	%D%/reference_mse.c \
+	%D%/reference_optimizer.c \
+	%D%/reference_product.c \
+	%D%/reference_rows.c \
+	%D%/reference_value.c
 
 if CPU_AVX2
 library_parts += %D%/libcpu_avx2.la

@@ -4,11 +4,13 @@
 #include <stdio.h>
 
 #include "backends/cpu/host.h"
+#include "backends/cpu/reference.h"
 
 static layerops_status info(int index, layerops_device_info *out) {
   (void)index;
   snprintf(out->name, sizeof out->name, "reference");
-  snprintf(out->description, sizeof out->description, "plain loops in double: the oracle of the tests");
+  snprintf(out->description, sizeof out->description,
+           "plain loops in double: the oracle of the tests");
   snprintf(out->isa, sizeof out->isa, "portable C");
   out->units = 1;
   return LAYEROPS_OK;
@@ -20,7 +22,9 @@ static layerops_status open_reference(layerops_context *ctx, int index,
   return LAYEROPS_OK;
 }
 
-static void close_reference(layerops_context *ctx) { (void)ctx; }
+static void close_reference(layerops_context *ctx) {
+  (void)ctx;
+}
 
 const struct lo_backend lo_backend_reference = {
     .name = "reference",
@@ -28,4 +32,10 @@ const struct lo_backend lo_backend_reference = {
     .info = info,
     .open = open_reference,
     .close = close_reference,
+    .ops =
+        {
+#define REF_ENTRY(name, number) .name = ref_##name,
+            LAYEROPS_OP_LIST(REF_ENTRY)
+#undef REF_ENTRY
+        },
 };
