@@ -11,8 +11,9 @@
 #define MULTIPLIER                                                                                 \
   0xD2B74407B1CE6E93u /* Philox2x64's; odd, so that the low half is a bijection                    \
                        */
-#define LEAST_BITS                                                                                 \
-  8 /* with 4, as published, orders of five fail the chi-square test in t/random.c */
+
+/* With 4, as published, orders of five fail the chi-square test in t/random.c. */
+#define LEAST_BITS 8
 
 static uint32_t bits_of(uint64_t n) {
   uint32_t bits = LEAST_BITS;

@@ -2,6 +2,8 @@
 #include <config.h>
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "network/initialise.h"
 #include "network/permutation.h"
@@ -194,5 +196,5 @@ int main(void) {
   weights_never_change();
   weights_stand_alone();
   weights_are_distributed();
-  return done_testing();
+  return done();
 }
