@@ -1,0 +1,200 @@
+/* Philox, the permutation and the initial weights. */
+#include <config.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "network/initialise.h"
+#include "network/permutation.h"
+#include "network/philox.h"
+#include "t/tap.h"
+
+/* Random123 1.14, tests/kat_vectors, the lines "philox4x32 10": counter, key, result. */
+static const uint32_t known[3][10] = {
+    {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+    {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e,
+     0xa20bc7c6, 0x6d5451fd},
+    {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb,
+     0x5001e420, 0x24126ea1},
+};
+
+static void philox_is_random123s(void) {
+  for (int i = 0; i < 3; i++) {
+    const uint32_t *k = known[i];
+    uint32_t out[4];
+    lo_philox(k[4] | (uint64_t)k[5] << 32, k[3], k[2], k[0] | (uint64_t)k[1] << 32, out);
+    ok(!memcmp(out, k + 6, sizeof out), "philox4x32-10, known answer %d", i);
+  }
+}
+
+static int is_bijection(uint64_t n, uint64_t seed, uint64_t epoch) {
+  unsigned char *seen = calloc(n + 1, 1);
+  lo_permutation p;
+  int good = 1;
+  lo_permutation_init(&p, n, seed, epoch);
+  for (uint64_t i = 0; i < n && good; i++) {
+    uint64_t at = lo_permutation_at(&p, i);
+    good = at < n && !seen[at];
+    if (good) seen[at] = 1;
+  }
+  free(seen);
+  return good;
+}
+
+static void permutation_is_a_bijection(void) {
+  int good = 1;
+  for (uint64_t n = 0; n <= 1100 && good; n++)
+    for (uint64_t key = 0; key < 5 && good; key++) {
+      good = is_bijection(n, key * UINT64_C(0x9e3779b97f4a7c15), key);
+      if (!good) diag("n = %llu, key %llu", (unsigned long long)n, (unsigned long long)key);
+    }
+  ok(good, "a bijection of [0, n) for n = 0 to 1100 under five keys");
+  static const uint64_t sizes[] = {4096, 4097, 5000, 60000, 65535, 65536, 65537, 1000003};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    ok(is_bijection(sizes[i], 1, i), "a bijection for n = %llu", (unsigned long long)sizes[i]);
+}
+
+/* Too many to try all: distinct neighbours stay distinct and inside. */
+static void permutation_reaches_64_bits(void) {
+  static const uint64_t sizes[] = {UINT64_C(1) << 32, (UINT64_C(1) << 33) + 1, INT64_MAX,
+                                   UINT64_MAX};
+  for (size_t s = 0; s < 4; s++) {
+    lo_permutation p;
+    uint64_t high = 0, out[512];
+    int good = 1;
+    lo_permutation_init(&p, sizes[s], 7, 0);
+    for (uint64_t i = 0; i < 512; i++) {
+      out[i] = lo_permutation_at(&p, sizes[s] - 512 + i);
+      high |= out[i];
+      good = good && out[i] < sizes[s];
+      for (uint64_t j = 0; j < i; j++) good = good && out[i] != out[j];
+    }
+    ok(good && high > sizes[s] / 2, "n = %llu: inside, distinct, spread",
+       (unsigned long long)sizes[s]);
+  }
+}
+
+/* Values of t/pytorch/philox.py, a second implementation. */
+static void permutation_never_changes(void) {
+  static const uint64_t want[8] = {10056, 51677, 49387, 30538, 689, 48102, 3576, 37385};
+  lo_permutation p;
+  lo_permutation_init(&p, 60000, 1, 0);
+  int good = 1;
+  for (uint64_t i = 0; i < 8; i++) {
+    good = good && lo_permutation_at(&p, i) == want[i];
+    diag("%llu -> %llu", (unsigned long long)i, (unsigned long long)lo_permutation_at(&p, i));
+  }
+  ok(good, "n = 60000, seed 1, epoch 0: the first eight indices are those of the NumPy version");
+  uint64_t same = 0;
+  lo_permutation other;
+  lo_permutation_init(&other, 60000, 1, 1);
+  for (uint64_t i = 0; i < 60000; i++)
+    same += lo_permutation_at(&p, i) == lo_permutation_at(&other, i);
+  ok(same < 12, "another epoch, another order: %llu indices agree, 1 is expected",
+     (unsigned long long)same);
+}
+
+/* All 120 orders of five are equally likely over the epochs: chi-square with 119 degrees of freedom
+ * exceeds 200 with probability 5e-6, and the keys are fixed, so this cannot flicker. */
+static void permutation_is_uniform(void) {
+  enum { EPOCHS = 24000 };
+  int count[3125] = {0};
+  for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+    lo_permutation p;
+    int code = 0;
+    lo_permutation_init(&p, 5, 42, epoch);
+    for (uint64_t i = 0; i < 5; i++) code = code * 5 + (int)lo_permutation_at(&p, i);
+    count[code]++;
+  }
+  double chi = 0;
+  int orders = 0;
+  for (int i = 0; i < 3125; i++) {
+    if (!count[i]) continue;
+    orders++;
+    chi += (count[i] - EPOCHS / 120.) * (count[i] - EPOCHS / 120.) / (EPOCHS / 120.);
+  }
+  ok(orders == 120 && chi < 200, "orders of five: %d seen, chi-square %.1f", orders, chi);
+}
+
+/* Where an index lands says nothing of where it was: correlation and neighbours, n = 60000. */
+static void permutation_mixes(void) {
+  enum { N = 60000 };
+  double products = 0, steps = 0;
+  lo_permutation p;
+  lo_permutation_init(&p, N, 3, 9);
+  for (uint64_t i = 0; i < N; i++) {
+    double at = (double)lo_permutation_at(&p, i);
+    products += (at - (N - 1) / 2.) * ((double)i - (N - 1) / 2.);
+    steps += i + 1 < N && (uint64_t)at + 1 == lo_permutation_at(&p, i + 1);
+  }
+  double correlation = products / ((double)N * N * N / 12);
+  ok(fabs(correlation) < 5 / sqrt(N), "correlation of index and place %.4f", correlation);
+  ok(steps < 8, "neighbours that stay neighbours: %.0f, 1 is expected", steps);
+}
+
+static void weights_never_change(void) {
+  static const float want[6] = {0x1.c8b6fap-6f, 0x1.cde4d6p-6f, 0x1.914b9cp-8f,
+                                0x1.ee7cf4p-7f, 0x1.929306p-7f, 0x1.b5d15ep-6f};
+  float out[6];
+  lo_initialise_uniform(out, 0, 6, 1, 0, lo_linear_bound(784));
+  for (int i = 0; i < 6; i++) diag("%a", (double)out[i]);
+  ok(!memcmp(out, want, sizeof out), "seed 1, tensor 0: the first weights are those of NumPy");
+  ok(lo_linear_bound(784) == 1.f / 28 && lo_linear_bound(1) == 1 && lo_linear_bound(0) == 0,
+     "bounds of 784, 1 and 0 inputs");
+}
+
+static void weights_stand_alone(void) {
+  enum { N = 1003 };
+  static float whole[2][N], part[N];
+  int good = 1;
+  lo_initialise_uniform(whole[0], 0, N, 5, 3, 0.25f);
+  lo_initialise_normal(whole[1], 0, N, 5, 3, 0.25f);
+  for (int64_t first = 0; first < 9; first++)
+    for (int64_t count = 0; count < 9; count++) {
+      lo_initialise_uniform(part, first, count, 5, 3, 0.25f);
+      good = good && !memcmp(part, whole[0] + first, (size_t)count * sizeof *part);
+      lo_initialise_normal(part, first, count, 5, 3, 0.25f);
+      good = good && !memcmp(part, whole[1] + first, (size_t)count * sizeof *part);
+    }
+  ok(good, "any part made alone is the part of the whole");
+  lo_initialise_uniform(part, 0, N, 5, 4, 0.25f);
+  ok(memcmp(part, whole[0], sizeof part) != 0, "another tensor, other values");
+  lo_initialise_uniform(part, 0, N, 6, 3, 0.25f);
+  ok(memcmp(part, whole[0], sizeof part) != 0, "another seed, other values");
+}
+
+/* Moments within five standard errors, keys fixed. */
+static void weights_are_distributed(void) {
+  enum { N = 200000 };
+  float *x = malloc(N * sizeof *x);
+  double sum[2] = {0}, squares[2] = {0}, most = 0;
+  for (int kind = 0; kind < 2; kind++) {
+    (kind ? lo_initialise_normal : lo_initialise_uniform)(x, 0, N, 11, 0, 2);
+    for (int i = 0; i < N; i++) {
+      sum[kind] += x[i];
+      squares[kind] += (double)x[i] * x[i];
+      if (!kind && fabsf(x[i]) > most) most = fabsf(x[i]);
+    }
+  }
+  free(x);
+  ok(most <= 2 && most > 1.999, "uniform: the largest of %d is %.6f of 2", N, most);
+  ok(fabs(sum[0] / N) < 5 * sqrt(4. / 3 / N), "uniform: mean %.5f", sum[0] / N);
+  ok(fabs(squares[0] / N - 4. / 3) < 5 * sqrt(16 * (1. / 5 - 1. / 9) / N), "uniform: variance %.5f",
+     squares[0] / N);
+  ok(fabs(sum[1] / N) < 5 * sqrt(4. / N), "normal: mean %.5f", sum[1] / N);
+  ok(fabs(squares[1] / N - 4) < 5 * sqrt(2 * 16. / N), "normal: variance %.5f", squares[1] / N);
+}
+
+int main(void) {
+  philox_is_random123s();
+  permutation_is_a_bijection();
+  permutation_reaches_64_bits();
+  permutation_never_changes();
+  permutation_is_uniform();
+  permutation_mixes();
+  weights_never_change();
+  weights_stand_alone();
+  weights_are_distributed();
+  return done();
+}
