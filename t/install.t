@@ -64,7 +64,7 @@ outside() { # NAME COMPILER SOURCE LIBRARIES...
   outside_name=$1 outside_cc=$2 outside_source=$3
   shift 3
   check "$outside_name compiles and links" \
-    $outside_cc $strict $(pc --cflags) -o "$scratch/outside" "$outside_source" "$@" &&
+    $outside_cc $strict $(pc --cflags) -o "$scratch/outside" "$outside_source" "$@" $LDFLAGS &&
     check "$outside_name runs" "$scratch/outside"
 }
 cp "$files/use.c" "$scratch/use.cpp"
@@ -118,7 +118,7 @@ if [ $shared = yes ]; then
   check 'build the stand-in for such a machine' \
     $CC -shared -fPIC -o "$scratch/absent.so" "$files/absent.c" -ldl
   check 'build a program that lists the devices' $CC -std=c99 $strict -I"$dest$includedir" \
-    -o "$scratch/absent" "$files/absent_devices.c" -L"$lib" -llayerops
+    -o "$scratch/absent" "$files/absent_devices.c" -L"$lib" -llayerops $LDFLAGS
   check 'it starts without CUDA and OpenCL, which say why, and the CPU works' \
     env LD_PRELOAD="$scratch/absent.so" "$scratch/absent"
   diag <"$scratch/out"

@@ -8,7 +8,8 @@ TESTS = $(check_PROGRAMS) $(check_SCRIPTS)
 
 # What a test may ask of the build. It runs in the build folder.
 test_environment = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' \
-	CC='$(CC)' MAKE='$(MAKE)' PKG_CONFIG='$(PKG_CONFIG)' sanitizers='$(enable_sanitizers)' \
+	CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' MAKE='$(MAKE)' \
+	PKG_CONFIG='$(PKG_CONFIG)' sanitizers='$(enable_sanitizers)' \
 	bindir='$(bindir)' libdir='$(libdir)' includedir='$(includedir)'
 AM_TESTS_ENVIRONMENT = export $(test_environment);
 
