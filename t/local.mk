@@ -21,4 +21,4 @@ EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install
 prove: all $(check_PROGRAMS)
 	@$(AM_TESTS_ENVIRONMENT) $(PROVE) -e '' $(PROVEFLAGS) $(check_PROGRAMS) \
 	  $(check_SCRIPTS:%=$(srcdir)/%)
-.PHONY: prove
+.PHONY: prove coverage
