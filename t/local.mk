@@ -13,6 +13,24 @@ test_environment = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_buildd
 	bindir='$(bindir)' libdir='$(libdir)' includedir='$(includedir)'
 AM_TESTS_ENVIRONMENT = export $(test_environment);
 
+# The data sets, and what the network rests on.
+check_PROGRAMS += %D%/csv %D%/dataset %D%/fuzz %D%/random %D%/safetensors
+%C%_csv_SOURCES = %D%/csv.c %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_csv_LDADD = tools/libdataset.la $(ZLIB_LIBS)
+%C%_dataset_SOURCES = %D%/dataset.c %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_dataset_LDADD = $(%C%_csv_LDADD)
+%C%_fuzz_SOURCES = %D%/fuzz.c %D%/scratch.h %D%/tap.h
+%C%_fuzz_LDADD = $(%C%_csv_LDADD) $(inside)
+%C%_random_SOURCES = %D%/random.c %D%/npy.h %D%/tap.h
+%C%_random_LDADD = $(inside)
+%C%_safetensors_SOURCES = %D%/safetensors.c %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_safetensors_LDADD = $(inside) $(ZLIB_LIBS)
+check_SCRIPTS += %D%/safetensors.t
+EXTRA_DIST += %D%/safetensors_other.py
+
+# What PyTorch computed, and how.
+EXTRA_DIST += %D%/data %D%/pytorch
+
 check_SCRIPTS += %D%/configure.t %D%/install.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \
 	%D%/install/absent.c %D%/install/absent_devices.c

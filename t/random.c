@@ -8,6 +8,7 @@
 #include "network/initialise.h"
 #include "network/permutation.h"
 #include "network/philox.h"
+#include "t/npy.h"
 #include "t/tap.h"
 
 /* Random123 1.14, tests/kat_vectors, the lines "philox4x32 10": counter, key, result. */
@@ -75,19 +76,27 @@ static void permutation_reaches_64_bits(void) {
   }
 }
 
-/* Values of t/pytorch/philox.py, a second implementation. */
-static void permutation_never_changes(void) {
-  static const uint64_t want[8] = {10056, 51677, 49387, 30538, 689, 48102, 3576, 37385};
-  lo_permutation p;
-  lo_permutation_init(&p, 60000, 1, 0);
-  int good = 1;
-  for (uint64_t i = 0; i < 8; i++) {
-    good = good && lo_permutation_at(&p, i) == want[i];
-    diag("%llu -> %llu", (unsigned long long)i, (unsigned long long)lo_permutation_at(&p, i));
+/* t/pytorch/philox.py is a second implementation, in NumPy. */
+static void permutation_is_numpys(void) {
+  npy want = npy_load("train_order");
+  const int32_t *order = npy_i32(&want);
+  int good = order && want.shape[0] == 2;
+  for (int64_t epoch = 0; good && epoch < 2; epoch++) {
+    lo_permutation p;
+    lo_permutation_init(&p, (uint64_t)want.shape[1], 1, (uint64_t)epoch);
+    for (int64_t i = 0; i < want.shape[1]; i++)
+      good =
+          good && (int64_t)lo_permutation_at(&p, (uint64_t)i) == order[epoch * want.shape[1] + i];
   }
-  ok(good, "n = 60000, seed 1, epoch 0: the first eight indices are those of the NumPy version");
+  ok(good, "n = %lld, seed 1, epochs 0 and 1: the order that NumPy computed",
+     (long long)want.shape[1]);
+  npy_free(&want);
+}
+
+static void permutation_depends_on_the_epoch(void) {
   uint64_t same = 0;
-  lo_permutation other;
+  lo_permutation p, other;
+  lo_permutation_init(&p, 60000, 1, 0);
   lo_permutation_init(&other, 60000, 1, 1);
   for (uint64_t i = 0; i < 60000; i++)
     same += lo_permutation_at(&p, i) == lo_permutation_at(&other, i);
@@ -133,13 +142,32 @@ static void permutation_mixes(void) {
   ok(steps < 8, "neighbours that stay neighbours: %.0f, 1 is expected", steps);
 }
 
-static void weights_never_change(void) {
-  static const float want[6] = {0x1.c8b6fap-6f, 0x1.cde4d6p-6f, 0x1.914b9cp-8f,
-                                0x1.ee7cf4p-7f, 0x1.929306p-7f, 0x1.b5d15ep-6f};
-  float out[6];
-  lo_initialise_uniform(out, 0, 6, 1, 0, lo_linear_bound(784));
-  for (int i = 0; i < 6; i++) diag("%a", (double)out[i]);
-  ok(!memcmp(out, want, sizeof out), "seed 1, tensor 0: the first weights are those of NumPy");
+/* Rows first, middle and last of a layer's weight [outputs, inputs], and its bias. */
+static void weights_are_numpys(int layer, int64_t inputs, int64_t outputs) {
+  char name[64];
+  float *made = malloc((size_t)inputs * sizeof *made), bias[128];
+  const int64_t rows[3] = {0, outputs / 2, outputs - 1};
+  snprintf(name, sizeof name, "train_weight%d_rows", layer);
+  npy want = npy_load(name);
+  int good = npy_f32(&want) && want.count == 3 * inputs;
+  for (int64_t i = 0; good && i < 3; i++) {
+    lo_initialise_uniform(made, rows[i] * inputs, inputs, 1, (uint32_t)(2 * layer),
+                          lo_linear_bound(inputs));
+    good = !memcmp(made, npy_f32(&want) + i * inputs, (size_t)inputs * sizeof *made);
+  }
+  ok(good, "layer %d: weights have the bits that NumPy computed", layer);
+  npy_free(&want);
+  free(made);
+  snprintf(name, sizeof name, "train_bias%d", layer);
+  want = npy_load(name);
+  lo_initialise_uniform(bias, 0, outputs, 1, (uint32_t)(2 * layer + 1), lo_linear_bound(inputs));
+  ok(npy_f32(&want) && want.count == outputs &&
+         !memcmp(bias, npy_f32(&want), (size_t)outputs * sizeof *bias),
+     "layer %d: biases have the bits that NumPy computed", layer);
+  npy_free(&want);
+}
+
+static void bounds(void) {
   ok(lo_linear_bound(784) == 1.f / 28 && lo_linear_bound(1) == 1 && lo_linear_bound(0) == 0,
      "bounds of 784, 1 and 0 inputs");
 }
@@ -190,10 +218,13 @@ int main(void) {
   philox_is_random123s();
   permutation_is_a_bijection();
   permutation_reaches_64_bits();
-  permutation_never_changes();
+  permutation_is_numpys();
+  permutation_depends_on_the_epoch();
   permutation_is_uniform();
   permutation_mixes();
-  weights_never_change();
+  weights_are_numpys(0, 784, 128);
+  weights_are_numpys(1, 128, 10);
+  bounds();
   weights_stand_alone();
   weights_are_distributed();
   return done();

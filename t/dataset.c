@@ -260,6 +260,29 @@ static void subset(void) {
   is_str(d.name, "A subset: 3 of 60", "by its name");
 }
 
+/* The subset that the repository brings along: as many of each class. */
+static void bundled(void) {
+  char path[4096];
+  const char *source = getenv("top_srcdir");
+  snprintf(path, sizeof path, "%s/data/fashion-mnist-subset", source ? source : ".");
+  setenv("LAYEROPS_DATA", path, 1);
+  is_str(dataset_default_path(), path, "LAYEROPS_DATA names the default");
+  dataset_free(&d);
+  is_int(dataset_load(&d, path, NULL), DATASET_OK, "the bundled subset loads: %s", d.error);
+  ok(d.subset && d.train.count == 4000 && d.test.count == 1000 && d.features == 784 &&
+         d.classes == 10,
+     "4000 + 1000 images, told as a subset");
+  int count[2][10] = {{0}}, even = 1;
+  for (int i = 0; i < d.train.count; i++) count[0][d.train.labels[i]]++;
+  for (int i = 0; i < d.test.count; i++) count[1][d.test.labels[i]]++;
+  for (int i = 0; i < 10; i++) even = even && count[0][i] == 400 && count[1][i] == 100;
+  ok(even, "400 + 100 of each class");
+  contains(d.name, "subset", "its name says subset: %s", d.name);
+  unsetenv("LAYEROPS_DATA");
+  const char *found = dataset_default_path();
+  ok(found && access(found, R_OK) == 0, "without LAYEROPS_DATA: %s", found ? found : "nothing");
+}
+
 /* ---- gzip ---- */
 
 static void gzip_hostile(void) {
@@ -421,6 +444,7 @@ int main(void) {
   directories();
   special_files();
   subset();
+  bundled();
   gzip_hostile();
   gzip_bomb();
   npy_reads();
