@@ -147,7 +147,7 @@ static bool build(struct state *s) {
       cublasLtCreate(&s->handle) || cudaMalloc(&s->workspace, WORKSPACE) ||
       !upload(s, &s->x, s->layer.x, row->m * row->k) ||
       !upload(s, &s->w, s->layer.w, row->n * row->k) ||
-      !upload(s, &s->bias, s->layer.bias, row->n) || !upload(s, &s->y, NULL, row->m * row->n))
+      !upload(s, &s->bias, s->layer.bias, row->n) || !upload(s, &s->y, s->layer.y, row->m * row->n))
     return false;
   if (!describe(s) ||
       cublasLtMatmulAlgoGetHeuristic(s->handle, s->operation, s->w_layout, s->x_layout,
