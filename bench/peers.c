@@ -47,8 +47,3 @@ const struct bench_peer_entry *bench_peers_load(const char *folder) {
     if (!e->peer) load(folder, e);
   return entries;
 }
-
-const char *bench_peers_folder(void) {
-  const char *folder = getenv("LAYEROPS_PEERS");
-  return folder && *folder ? folder : BENCH_PEERS_DIR;
-}

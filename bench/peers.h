@@ -16,7 +16,4 @@ struct bench_peer_entry {
 /* Loads the modules from the folder; returns the table, which ends with a NULL name. */
 const struct bench_peer_entry *bench_peers_load(const char *folder);
 
-/* The folder: LAYEROPS_PEERS where that is set, else where they are installed. */
-const char *bench_peers_folder(void);
-
 #endif
