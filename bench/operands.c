@@ -1,0 +1,230 @@
+#include <config.h>
+
+#include "bench/operands.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SAMPLES 1024
+
+const struct bench_type bench_types[] = {
+    {"f32", 4, 0x1p-24, 0x1p-149}, {"f16", 2, 0x1p-11, 0x1p-25}, {"bf16", 2, 0x1p-8, 0x1p-133},
+    {NULL, 0, 0, 0}};
+
+enum { F32, F16, BF16 };
+
+const struct bench_type *bench_type_find(const char *name) {
+  for (const struct bench_type *t = bench_types; t->name; t++)
+    if (!strcmp(t->name, name)) return t;
+  return NULL;
+}
+
+static uint32_t bits_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+/* Through double: the value as a multiple of the spacing of f16 at its size, rounded to even. */
+static uint16_t to_f16(float value) {
+  uint16_t sign = (uint16_t)(bits_of(value) >> 16 & 0x8000);
+  double size = fabs((double)value);
+  int exponent;
+  if (isnan(value)) return 0x7e00;
+  if (size >= 65520) return sign | 0x7c00;
+  frexp(size, &exponent);
+  if (exponent < -13) exponent = -13; /* subnormals share one spacing */
+  long steps = lrint(ldexp(size, 11 - exponent));
+  return sign | (uint16_t)(((exponent + 13) << 10) + steps);
+}
+
+static double from_f16(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double size = exponent == 31  ? (fraction ? NAN : INFINITY)
+                : exponent == 0 ? ldexp(fraction, -24)
+                                : ldexp(1024 + fraction, exponent - 25);
+  return bits & 0x8000 ? -size : size;
+}
+
+static uint16_t to_bf16(float value) {
+  uint32_t bits = bits_of(value);
+  if (isnan(value)) return 0x7fc0;
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static double from_bf16(uint16_t bits) {
+  uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+double bench_load(const struct bench_type *type, const void *array, int64_t index) {
+  switch (type - bench_types) {
+  case F32: return ((const float *)array)[index];
+  case F16: return from_f16(((const uint16_t *)array)[index]);
+  default: return from_bf16(((const uint16_t *)array)[index]);
+  }
+}
+
+void bench_store(const struct bench_type *type, void *array, int64_t index, float value) {
+  switch (type - bench_types) {
+  case F32: ((float *)array)[index] = value; break;
+  case F16: ((uint16_t *)array)[index] = to_f16(value); break;
+  default: ((uint16_t *)array)[index] = to_bf16(value);
+  }
+}
+
+/* Two uniform numbers give two normal ones (Box and Muller). Pairs are drawn by their index, so that
+   threads can share the work. */
+static void normal_pair(uint64_t state, float *a, float *b) {
+  uint64_t bits = bench_splitmix64(&state);
+  float u = (float)((bits >> 40) + 1) * 0x1p-24f, v = (float)(bits & 0xffffff) * 0x1p-24f;
+  float radius = sqrtf(-2 * logf(u)), angle = 6.2831853f * v;
+  *a = radius * cosf(angle);
+  *b = radius * sinf(angle);
+}
+
+void bench_normal(const struct bench_type *type, void *array, int64_t count, double scale,
+                  uint64_t seed, uint64_t stream) {
+  uint64_t state = seed ^ stream << 56;
+  uint64_t base = bench_splitmix64(&state);
+#pragma omp parallel for schedule(static) if (count > 65536)
+  for (int64_t i = 0; i < count; i += 2) {
+    float a, b;
+    normal_pair(base + (uint64_t)i * UINT64_C(0xd1342543de82ef95), &a, &b);
+    bench_store(type, array, i, (float)scale * a);
+    if (i + 1 < count) bench_store(type, array, i + 1, (float)scale * b);
+  }
+}
+
+static void *allocate(int64_t elements, size_t size) {
+  uint64_t bytes = (uint64_t)elements * size;
+  if (elements < 0 || bytes / size != (uint64_t)elements || bytes > SIZE_MAX / 2) return NULL;
+  return aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
+}
+
+bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
+                         struct bench_operands *o) {
+  *o = (struct bench_operands){.row = row, .type = type, .w_count = row->n * row->k};
+  bool good = true;
+  if (row->block) {
+    good = bench_pattern_make(row->id, row->pattern, row->n / row->block, row->k / row->block,
+                              row->density, &o->pattern);
+    o->w_count = good ? bench_pattern_kept(&o->pattern) * row->block * row->block : 0;
+  } else {
+    o->bias = allocate(row->n, type->size);
+  }
+  o->x = allocate(row->m * row->k, type->size);
+  o->w = allocate(o->w_count, type->size);
+  o->y = allocate(row->m * row->n, type->size);
+  if (!good || !o->x || !o->w || !o->y || (!row->block && !o->bias)) {
+    bench_operands_free(o);
+    return false;
+  }
+  bench_normal(type, o->x, row->m * row->k, 1, seed, 0);
+  bench_normal(type, o->w, o->w_count, 1 / sqrt((double)row->k), seed, 1);
+  if (o->bias) bench_normal(type, o->bias, row->n, 1, seed, 2);
+  bench_operands_poison(o);
+  return true;
+}
+
+void bench_operands_free(struct bench_operands *o) {
+  bench_pattern_free(&o->pattern);
+  free(o->x);
+  free(o->w);
+  free(o->bias);
+  free(o->y);
+  *o = (struct bench_operands){0};
+}
+
+void bench_operands_poison(struct bench_operands *o) {
+  memset(o->y, 0xff, (size_t)(o->row->m * o->row->n) * o->type->size);
+}
+
+static double activate(int activation, double z) {
+  switch (activation) {
+  case 1: return z < 0 ? 0 : z;
+  case 2: return z < 0 ? 0.01 * z : z;
+  case 3: return 0.5 * z * erfc(-z * 0.70710678118654752);
+  case 4: return 0.5 * z * (1 + tanh(0.79788456080286536 * (z + 0.044715 * z * z * z)));
+  case 5: return z / (1 + exp(-z));
+  case 6: return 1 / (1 + exp(-z));
+  case 7: return tanh(z);
+  default: return z;
+  }
+}
+
+/* Adds the products of COUNT elements to sum, and their sizes to size. */
+static void dot(const struct bench_operands *o, int64_t x, int64_t w, int64_t count, double *sum,
+                double *size) {
+  for (int64_t l = 0; l < count; l++) {
+    double product = bench_load(o->type, o->x, x + l) * bench_load(o->type, o->w, w + l);
+    *sum += product;
+    *size += fabs(product);
+  }
+}
+
+/* The exact pre-activation of an entry, and the sum of the sizes of its terms. */
+static double exact(const struct bench_operands *o, int64_t i, int64_t j, double *size) {
+  const struct bench_row *row = o->row;
+  int64_t b = row->block;
+  double sum = o->bias ? bench_load(o->type, o->bias, j) : 0;
+  *size = fabs(sum);
+  if (!b) {
+    dot(o, i * row->k, j * row->k, row->k, &sum, size);
+    return sum;
+  }
+  for (int32_t e = o->pattern.row_start[j / b]; e < o->pattern.row_start[j / b + 1]; e++)
+    dot(o, i * row->k + o->pattern.col[e] * b, (e * b + j % b) * b, b, &sum, size);
+  return sum;
+}
+
+/* What rounding explains. A chain of k roundings stays below 6 sqrt(k) units of f32 but with a
+   probability of 2 exp(-18) an entry (Higham and Mary, 2019); a few more for bias and activation,
+   whose slope is below 1.13; and the rounding of what is stored. */
+static double tolerance(const struct bench_operands *o, double size, double y) {
+  double sum = (6 * sqrt((double)o->row->k) + 8) * 0x1p-24 * size;
+  return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal;
+}
+
+static void check_entry(const struct bench_operands *o, int64_t i, int64_t j,
+                        struct bench_check *check) {
+  double size, z = exact(o, i, j, &size);
+  double expected = activate(o->row->activation, z);
+  double got = bench_load(o->type, o->y, i * o->row->n + j);
+  double distance = fabs(got - expected);
+  double error = isnan(got) ? INFINITY : distance == 0 ? 0 : distance / fmax(size, fabs(expected));
+  bool wrong = !(distance <= tolerance(o, size, expected));
+  if (wrong) check->wrong = true;
+  if (error < check->max_rel_err) return;
+  check->max_rel_err = error;
+  check->row = i;
+  check->col = j;
+  check->got = got;
+  check->expected = expected;
+}
+
+static int64_t pick(uint64_t *state, int64_t size) {
+  static const int edges = 8; /* one in so many is the first, one the last */
+  uint64_t r = bench_splitmix64(state);
+  if (r % edges == 0) return 0;
+  if (r % edges == 1) return size - 1;
+  return (int64_t)((r >> 8) % (uint64_t)size);
+}
+
+struct bench_check bench_operands_check(const struct bench_operands *o) {
+  struct bench_check check = {0};
+  int64_t m = o->row->m, n = o->row->n;
+  uint64_t state = 1;
+  if (m <= MAX_SAMPLES / n) {
+    for (int64_t i = 0; i < m * n; i++) check_entry(o, i / n, i % n, &check);
+    return check;
+  }
+  for (int i = 0; i < MAX_SAMPLES; i++) {
+    int64_t row = pick(&state, m);
+    check_entry(o, row, pick(&state, n), &check);
+  }
+  return check;
+}

@@ -1,0 +1,63 @@
+#ifndef BENCH_OPERANDS_H
+#define BENCH_OPERANDS_H
+
+/* The data of one row: normally distributed, from a seed; and the float64 answer to check with. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/pattern.h"
+#include "bench/suite.h"
+
+struct bench_type {
+  const char *name;
+  size_t size;
+  double rounding;  /* the most that storing changes a value, relative to it */
+  double subnormal; /* and where values are tiny, absolutely */
+};
+
+/* f32, f16, bf16; ends with a NULL name. */
+extern const struct bench_type bench_types[];
+
+/* The entry of that name, NULL if there is none. */
+const struct bench_type *bench_type_find(const char *name);
+
+struct bench_operands {
+  const struct bench_row *row;
+  const struct bench_type *type;
+  struct bench_pattern pattern; /* of a block-sparse row */
+  void *x, *w, *bias, *y;       /* of the type; w holds the kept blocks of a block-sparse row; a
+                                   block-sparse row has no bias */
+  int64_t w_count;              /* elements of w */
+};
+
+/* Standard normal numbers; those of W divided by sqrt(k), so that outputs are of the size that a
+   layer's are. False when memory is short or the row does not fit into it. */
+bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
+                         struct bench_operands *operands);
+
+void bench_operands_free(struct bench_operands *operands);
+
+/* Fills y with NaN, so that what is not written shows. */
+void bench_operands_poison(struct bench_operands *operands);
+
+struct bench_check {
+  double max_rel_err; /* the largest of |y - exact| / (sum of |x||w| + |bias|) */
+  bool wrong;         /* an entry is further away than rounding explains */
+  int64_t row, col;   /* of the worst entry */
+  double got, expected;
+};
+
+/* Compares y with float64 at up to 1024 entries: the corners, the edges, the rest at random. */
+struct bench_check bench_operands_check(const struct bench_operands *operands);
+
+/* One element as a double; writing rounds to nearest even. */
+double bench_load(const struct bench_type *type, const void *array, int64_t index);
+void bench_store(const struct bench_type *type, void *array, int64_t index, float value);
+
+/* Writes COUNT normal numbers times SCALE to array; stream keeps the operands of a seed apart. */
+void bench_normal(const struct bench_type *type, void *array, int64_t count, double scale,
+                  uint64_t seed, uint64_t stream);
+
+#endif

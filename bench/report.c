@@ -1,0 +1,181 @@
+#include <config.h>
+
+#include "bench/report.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/commit.inc"
+#include "bench/host.h"
+
+static double gflops(const struct bench_result *r) { return r->flops / r->stats->median * 1e-9; }
+
+static double sol_pct(const struct bench_result *r) {
+  return r->bound > 0 ? 100 * r->bound / r->stats->median : NAN;
+}
+
+bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
+                        FILE *file) {
+  *report = (struct bench_report){.format = format, .peers = peers, .file = file};
+  if (format == BENCH_JSON) {
+    report->results = json_array();
+    report->skipped = json_array();
+    report->peer_list = json_array();
+    return report->results && report->skipped && report->peer_list;
+  }
+  if (format == BENCH_TSV)
+    return fprintf(file,
+                   "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct%s\n",
+                   peers ? "\tratio" : "") > 0;
+  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s%s  %s\n", "id", "device", "dtype",
+                 "thr", "median", "GFLOP/s", "error", "sol%", peers ? "  ratio" : "", "kernel") > 0;
+}
+
+/* A peer's row says so in the column of the kernel. */
+static void kernel_name(const struct bench_result *r, char *name, size_t size) {
+  bool ours = !strcmp(r->contender, "layerops");
+  snprintf(name, size, "%s%s", ours ? "" : "peer:", r->kernel);
+}
+
+static bool tsv_row(const struct bench_report *report, const struct bench_result *r) {
+  char kernel[160];
+  kernel_name(r, kernel, sizeof kernel);
+  fprintf(report->file, "%s\t%s\t%s\t%d\t%s\t%.6g\t%.6g\t%.3g\t%.4g", r->id, r->device, r->dtype,
+          r->threads, kernel, r->stats->median, gflops(r), r->max_rel_err, sol_pct(r));
+  if (report->peers) fprintf(report->file, "\t%.4g", r->ratio > 0 ? r->ratio : NAN);
+  return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
+}
+
+static void format_time(double seconds, char *text, size_t size) {
+  static const struct {
+    double unit;
+    const char *name;
+  } units[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}};
+  int i = seconds >= 1 ? 0 : seconds >= 1e-3 ? 1 : 2;
+  snprintf(text, size, "%.4g %s", seconds / units[i].unit, units[i].name);
+}
+
+static bool table_row(const struct bench_report *report, const struct bench_result *r) {
+  char kernel[160], time[32], ratio[16] = "";
+  kernel_name(r, kernel, sizeof kernel);
+  format_time(r->stats->median, time, sizeof time);
+  if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio > 0 ? r->ratio : NAN);
+  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g%s  %s\n", r->id, r->device,
+          r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r), ratio, kernel);
+  return fflush(report->file) == 0;
+}
+
+/* JSON has no NaN: what is not known is null. */
+static json_t *known(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+
+static json_t *round_medians(const struct bench_stats *stats) {
+  json_t *array = json_array();
+  for (int i = 0; i < stats->rounds; i++)
+    json_array_append_new(array, json_real(stats->round_median[i]));
+  return array;
+}
+
+static json_t *shape(const struct bench_result *r) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "m", (json_int_t)r->m, "n",
+                   (json_int_t)r->n, "k", (json_int_t)r->k, "block", (json_int_t)r->block, "blocks",
+                   (json_int_t)r->blocks, "pattern", text_or_null(r->pattern), "activation",
+                   text_or_null(r->activation));
+}
+
+static json_t *json_row(const struct bench_result *r) {
+  const struct bench_stats *s = r->stats;
+  json_t *row = json_pack(
+      "{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op, "device", r->device,
+      "dtype", r->dtype, "threads", r->threads, "contender", r->contender, "kernel", r->kernel,
+      "shape", shape(r));
+  json_t *figures = json_pack(
+      "{s:s, s:b, s:f, s:f, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "residency",
+      "warm", "transfers", 0, "flops", r->flops, "bytes", r->bytes, "samples", s->samples,
+      "samples_set_aside", s->set_aside, "calls_per_sample", (json_int_t)s->calls, "median_s",
+      s->median, "p50_s", s->p50, "p95_s", s->p95, "p99_s", s->p99, "max_s", s->max, "min_s",
+      s->min, "round_medians_s", round_medians(s), "gflops", gflops(r));
+  json_t *judged =
+      json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err), "bound_s",
+                known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)), "ratio",
+                known(r->ratio > 0 ? r->ratio : NAN), "energy_j", "energy_source");
+  bool good = row && figures && judged && !json_object_update(row, figures) &&
+              !json_object_update(row, judged);
+  json_decref(figures);
+  json_decref(judged);
+  if (good) return row;
+  json_decref(row);
+  return NULL;
+}
+
+bool bench_report_row(struct bench_report *report, const struct bench_result *result) {
+  if (report->format == BENCH_TSV) return tsv_row(report, result);
+  if (report->format == BENCH_TABLE) return table_row(report, result);
+  json_t *row = json_row(result);
+  return row && !json_array_append_new(report->results, row);
+}
+
+bool bench_report_skip(struct bench_report *report, const char *id, const char *device,
+                       const char *contender, const char *reason) {
+  if (report->format != BENCH_JSON) return true;
+  json_t *entry = json_pack("{s:s, s:s, s:s, s:s}", "id", id, "device", device, "contender",
+                            contender, "reason", reason);
+  return entry && !json_array_append_new(report->skipped, entry);
+}
+
+bool bench_report_peer(struct bench_report *report, const char *name, const char *reason) {
+  if (report->format != BENCH_JSON) return true;
+  json_t *entry = json_pack("{s:s, s:b, s:o}", "name", name, "available", reason == NULL,
+                            "reason", text_or_null(reason));
+  return entry && !json_array_append_new(report->peer_list, entry);
+}
+
+static json_t *device_list(const layerops_device_info *devices, size_t count) {
+  json_t *array = json_array();
+  for (size_t i = 0; i < count; i++) {
+    const layerops_device_info *d = &devices[i];
+    json_array_append_new(
+        array, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:n, s:n, s:n, s:n}", "name", d->name,
+                         "description", d->description, "driver", d->driver, "isa", d->isa, "units",
+                         (int)d->units, "clock_mhz", (int)d->clock_mhz, "memory",
+                         (json_int_t)d->memory, "clock_mhz_before", "clock_mhz_after", "power_w_before", "power_w_after"));
+  }
+  return array;
+}
+
+static json_t *run_file(const struct bench_report *report, const layerops_device_info *devices,
+                        size_t device_count, const struct bench_plan *plan) {
+  char cpu[160], date[32];
+  bench_cpu_name(cpu, sizeof cpu);
+  bench_date(date, sizeof date);
+  json_t *host = json_pack("{s:s, s:i}", "cpu", cpu, "cores_online",
+                           (int)sysconf(_SC_NPROCESSORS_ONLN));
+  json_t *settings =
+      json_pack("{s:i, s:i, s:f, s:f, s:f}", "rounds", plan->rounds, "samples_per_round",
+                plan->samples, "round_seconds", plan->round_seconds, "sample_seconds",
+                plan->sample_seconds, "clock_overhead_s", bench_clock_overhead());
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O}", "schema", "layerops-run/1",
+                   "tool", "layerops bench", "version", layerops_version_string(), "commit",
+                   BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host, "settings",
+                   settings, "devices", device_list(devices, device_count), "results",
+                   report->results, "skipped", report->skipped, "peers", report->peer_list);
+}
+
+bool bench_report_end(struct bench_report *report, const layerops_device_info *devices,
+                      size_t device_count, const struct bench_plan *plan) {
+  if (report->format != BENCH_JSON) return fflush(report->file) == 0;
+  json_t *run = run_file(report, devices, device_count, plan);
+  bool good = run && !json_dumpf(run, report->file, JSON_INDENT(1)) &&
+              fputc('\n', report->file) != EOF && fflush(report->file) == 0;
+  json_decref(run);
+  return good;
+}
+
+void bench_report_free(struct bench_report *report) {
+  json_decref(report->results);
+  json_decref(report->skipped);
+  json_decref(report->peer_list);
+  *report = (struct bench_report){0};
+}

@@ -1,0 +1,321 @@
+#include <config.h>
+
+#include "bench/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/folders.h"
+#include "bench/host.h"
+
+#define MAX_CONTENDERS 8
+
+/* One who does a row: the library first, then the peers. */
+struct entrant {
+  const char *name; /* "layerops" or the peer's */
+  char kernel[128];
+  const struct bench_peer *peer; /* NULL: the library */
+  void *state;                   /* of the peer */
+  struct bench_check check;
+};
+
+struct race {
+  struct bench_session *session;
+  const struct bench_target *target;
+  struct bench_operands operands;
+  struct bench_layer layer;
+  struct bench_call call;
+  struct entrant entrants[MAX_CONTENDERS];
+  size_t count;
+};
+
+static void say(const char *device, const char *id, const char *who, const char *what) {
+  fprintf(stderr, "layerops bench: %s on %s: %s: %s\n", id, device, who, what);
+}
+
+static bool skip(struct bench_session *s, const char *id, const struct bench_target *target,
+                 const char *who, const char *why) {
+  say(target->info.name, id, who, why);
+  return bench_report_skip(&s->report, id, target->info.name, who, why);
+}
+
+/* ---- devices ---- */
+
+/* "cuda:0" is of kind "cuda". */
+static void device_kind(const char *device, char *kind, size_t size) {
+  snprintf(kind, size, "%.*s", (int)strcspn(device, ":"), device);
+}
+
+static bool find_bound(const struct bench_session *s, struct bench_target *target) {
+  char folder[4096], why[512], kind[32], name[192];
+  device_kind(target->info.name, kind, sizeof kind);
+  bench_devices_folder(folder, sizeof folder);
+  snprintf(name, sizeof name, "%s", target->info.description);
+  if (!target->info.is_gpu) bench_cpu_name(name, sizeof name);
+  target->has_bound =
+      s->bound_file ? bench_device_read(s->bound_file, &target->bound, why, sizeof why)
+                    : bench_device_find(folder, strcmp(kind, "reference") ? kind : "cpu", name,
+                                        &target->bound, why, sizeof why);
+  if (target->has_bound) return true;
+  if (s->bound_file) {
+    fprintf(stderr, "layerops bench: --bound: %s\n", why);
+    return false;
+  }
+  fprintf(stderr, "layerops bench: %s: no sol_pct, since %s%s\n", target->info.name,
+          *why ? why : "no device file describes it in ", *why ? "" : folder);
+  return true;
+}
+
+static int thread_count(const layerops_device_info *info, int threads) {
+  if (!strcmp(info->name, "reference")) return 1;
+  if (strcmp(info->name, "cpu")) return 0;
+  return threads > 0 && threads < info->units ? threads : (int)info->units;
+}
+
+bool bench_session_open(struct bench_session *s, const char *device, int threads) {
+  if (s->target_count == BENCH_MAX_DEVICES) {
+    fprintf(stderr, "layerops bench: --device: at most %d devices\n", BENCH_MAX_DEVICES);
+    return false;
+  }
+  struct bench_target *target = &s->targets[s->target_count];
+  layerops_open_args args = {.device = device, .threads = threads};
+  *target = (struct bench_target){0};
+  if (layerops_open_with(&args, &target->ctx) != LAYEROPS_OK) {
+    fprintf(stderr, "layerops bench: --device: %s\n", layerops_last_error());
+    return false;
+  }
+  s->target_count++;
+  if (layerops_context_info(target->ctx, &target->info) != LAYEROPS_OK) {
+    fprintf(stderr, "layerops bench: %s\n", layerops_last_error());
+    return false;
+  }
+  target->threads = thread_count(&target->info, threads);
+  return find_bound(s, target);
+}
+
+bool bench_session_load_peers(struct bench_session *s) {
+  char folder[4096];
+  bench_peers_folder(folder, sizeof folder);
+  s->peers = bench_peers_load(folder);
+  for (const struct bench_peer_entry *p = s->peers; p->name; p++) {
+    if (!p->peer) fprintf(stderr, "layerops bench: peer %s: %s\n", p->name, p->reason);
+    if (!bench_report_peer(&s->report, p->name, p->peer ? NULL : p->reason)) return false;
+  }
+  return true;
+}
+
+/* ---- one row ---- */
+
+static bool run_once(struct race *race, struct entrant *e) {
+  if (e->peer) return e->peer->run(e->state, 1) && e->peer->fetch(e->state);
+  return bench_call_run(&race->call, 1) &&
+         bench_call_fetch(&race->call, &race->operands) == LAYEROPS_OK;
+}
+
+/* False: it failed, and drops out. A wrong result is told, and measured nevertheless. */
+static bool check_entrant(struct race *race, struct entrant *e) {
+  bench_operands_poison(&race->operands);
+  if (!run_once(race, e)) return false;
+  e->check = bench_operands_check(&race->operands);
+  if (!e->check.wrong) return true;
+  char what[160];
+  snprintf(what, sizeof what, "wrong: y[%lld,%lld] is %.9g, should be %.9g",
+           (long long)e->check.row, (long long)e->check.col, e->check.got, e->check.expected);
+  say(race->target->info.name, race->operands.row->id, e->name, what);
+  if (!e->peer) race->session->faults++;
+  return true;
+}
+
+/* 1: the library takes part, 0: it has not got the operation, -1: it failed. */
+static int enter_library(struct race *race) {
+  layerops_context *ctx = race->target->ctx;
+  struct entrant *e = &race->entrants[0];
+  *e = (struct entrant){.name = "layerops"};
+  layerops_status status = bench_call_row(ctx, &race->operands, &race->call);
+  if (status == LAYEROPS_OK) status = bench_call_prepare(&race->call);
+  if (status == LAYEROPS_ERROR_UNSUPPORTED) return 0;
+  if (status != LAYEROPS_OK) return -1;
+  snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(ctx));
+  if (!check_entrant(race, e)) return -1;
+  race->count = 1;
+  return 1;
+}
+
+static bool enter_peer(struct race *race, const struct bench_peer_entry *p) {
+  struct entrant *e = &race->entrants[race->count];
+  const char *id = race->operands.row->id;
+  char why[256];
+  *e = (struct entrant){.name = p->name, .peer = p->peer};
+  if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
+    return skip(race->session, id, race->target, p->name, why);
+  if (check_entrant(race, e)) {
+    race->count++;
+    return true;
+  }
+  p->peer->close(e->state);
+  return skip(race->session, id, race->target, p->name, "its call failed");
+}
+
+static bool enter_peers(struct race *race) {
+  const struct bench_target *target = race->target;
+  char kind[32];
+  device_kind(target->info.name, kind, sizeof kind);
+  race->layer = (struct bench_layer){
+      .row = race->operands.row,
+      .pattern = race->operands.row->block ? &race->operands.pattern : NULL,
+      .device = target->info.name,
+      .dtype = race->operands.type->name,
+      .threads = target->threads,
+      .x = race->operands.x,
+      .w = race->operands.w,
+      .bias = race->operands.bias,
+      .y = race->operands.y};
+  for (const struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
+    if (p->peer && !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p))
+      return false;
+  return true;
+}
+
+static struct bench_result describe(const struct race *race, const struct entrant *e,
+                                    const struct bench_stats *stats) {
+  const struct bench_row *row = race->operands.row;
+  const struct bench_pattern *pattern = row->block ? &race->operands.pattern : NULL;
+  const struct bench_target *target = race->target;
+  struct bench_result r = {.id = row->id,
+                           .op = row->block ? "bsr_linear_forward" : "linear_forward",
+                           .device = target->info.name,
+                           .dtype = race->operands.type->name,
+                           .contender = e->name,
+                           .kernel = e->kernel,
+                           .activation = row->block ? NULL : bench_activations[row->activation],
+                           .pattern = row->block ? bench_patterns[row->pattern] : NULL,
+                           .threads = target->threads,
+                           .m = row->m,
+                           .n = row->n,
+                           .k = row->k,
+                           .block = row->block,
+                           .blocks = pattern ? bench_pattern_kept(pattern) : 0,
+                           .max_rel_err = e->check.max_rel_err,
+                           .stats = stats};
+  bench_work(row, pattern, race->operands.type->size, &r.flops, &r.bytes);
+  if (target->has_bound)
+    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes).seconds;
+  return r;
+}
+
+static bool report_entrant(struct race *race, const struct bench_stats *stats, size_t i) {
+  struct entrant *e = &race->entrants[i];
+  if (stats[i].failed) {
+    if (!e->peer) race->session->faults++;
+    return skip(race->session, race->operands.row->id, race->target, e->name,
+                e->peer ? "its call failed" : layerops_last_error());
+  }
+  struct bench_result result = describe(race, e, &stats[i]);
+  if (race->session->peers && !stats[0].failed) result.ratio = bench_ratio(&stats[0], &stats[i]);
+  return bench_report_row(&race->session->report, &result);
+}
+
+static bool run_peer(void *state, int64_t calls) {
+  struct entrant *e = state;
+  return e->peer->run(e->state, calls);
+}
+
+static bool hold(struct race *race) {
+  struct bench_contender contenders[MAX_CONTENDERS];
+  struct bench_stats stats[MAX_CONTENDERS];
+  for (size_t i = 0; i < race->count; i++)
+    contenders[i] = race->entrants[i].peer
+                        ? (struct bench_contender){run_peer, &race->entrants[i]}
+                        : (struct bench_contender){bench_call_run, &race->call};
+  if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
+  bool good = true;
+  for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
+  bench_stats_free(stats, race->count);
+  return good;
+}
+
+bool bench_session_row(struct bench_session *s, const struct bench_operands *operands, int t) {
+  struct race race = {.session = s, .target = &s->targets[t], .operands = *operands};
+  int entered = enter_library(&race);
+  bool good;
+  if (entered <= 0) {
+    s->faults += entered < 0;
+    good = skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
+  } else {
+    good = enter_peers(&race) && hold(&race);
+  }
+  for (size_t i = 1; i < race.count; i++) race.entrants[i].peer->close(race.entrants[i].state);
+  bench_call_free(&race.call);
+  return good;
+}
+
+/* ---- a line of LAYEROPS_VERBOSE ---- */
+
+static bool report_replay(struct bench_session *s, const struct bench_line *line,
+                          const struct bench_target *target, const struct bench_stats *stats) {
+  const char *op = layerops_op_name(line->op);
+  struct bench_result r = {.id = op,
+                           .op = op,
+                           .device = target->info.name,
+                           .dtype = layerops_type_name(line->type),
+                           .contender = "layerops",
+                           .kernel = layerops_last_kernel(target->ctx),
+                           .activation = layerops_activation_name(line->activation),
+                           .threads = target->threads,
+                           .m = line->m,
+                           .n = line->n,
+                           .k = line->k,
+                           .block = line->block,
+                           .blocks = line->blocks,
+                           .max_rel_err = NAN,
+                           .stats = stats};
+  bench_line_work(line, &r.flops, &r.bytes);
+  if (target->has_bound)
+    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes).seconds;
+  if (line->kernel[0] && strcmp(line->kernel, r.kernel))
+    fprintf(stderr, "layerops bench: the line's kernel is %s, this call's %s\n", line->kernel,
+            r.kernel);
+  return bench_report_row(&s->report, &r);
+}
+
+bool bench_session_replay(struct bench_session *s, const struct bench_line *line, int t) {
+  const struct bench_target *target = &s->targets[t];
+  struct bench_call call;
+  struct bench_stats stats;
+  layerops_status status = bench_line_call(target->ctx, line, &call);
+  if (status == LAYEROPS_OK) status = bench_call_prepare(&call);
+  bool good = status == LAYEROPS_OK;
+  if (!good) {
+    s->faults++;
+    fprintf(stderr, "layerops bench: --replay: %s: %s\n", layerops_status_text(status),
+            layerops_last_error());
+    bench_call_free(&call);
+    return true;
+  }
+  good = bench_measure(&(struct bench_contender){bench_call_run, &call}, 1, &s->plan, &stats);
+  if (good && stats.failed) {
+    s->faults++;
+    fprintf(stderr, "layerops bench: --replay: %s\n", layerops_last_error());
+  } else if (good) {
+    good = report_replay(s, line, target, &stats);
+  }
+  if (good) bench_stats_free(&stats, 1);
+  bench_call_free(&call);
+  return good;
+}
+
+/* ---- the end ---- */
+
+bool bench_session_end(struct bench_session *s) {
+  layerops_device_info devices[BENCH_MAX_DEVICES];
+  for (int t = 0; t < s->target_count; t++) devices[t] = s->targets[t].info;
+  return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan);
+}
+
+void bench_session_close(struct bench_session *s) {
+  for (int t = 0; t < s->target_count; t++) layerops_close(s->targets[t].ctx);
+  s->target_count = 0;
+  bench_report_free(&s->report);
+}

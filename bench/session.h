@@ -1,0 +1,54 @@
+#ifndef BENCH_SESSION_H
+#define BENCH_SESSION_H
+
+/* A run of bench: devices, peers, and one row after the other measured on all of them. */
+
+#include <layerops/layerops.h>
+
+#include "bench/bound.h"
+#include "bench/operands.h"
+#include "bench/peers.h"
+#include "bench/replay.h"
+#include "bench/report.h"
+
+#define BENCH_MAX_DEVICES 16
+
+struct bench_target {
+  layerops_context *ctx;
+  layerops_device_info info;
+  int threads; /* 0: not a matter of threads */
+  bool has_bound;
+  struct bench_device bound;
+};
+
+struct bench_session {
+  struct bench_plan plan;
+  struct bench_report report;
+  const struct bench_type *type;
+  uint64_t seed;
+  const char *bound_file;               /* NULL: look for one */
+  const struct bench_peer_entry *peers; /* NULL: none wanted */
+  struct bench_target targets[BENCH_MAX_DEVICES];
+  int target_count;
+  int faults; /* wrong results and failed calls of the library */
+};
+
+/* Opens a device (NULL: auto) with so many threads at most (0: all). Tells on stderr what fails. */
+bool bench_session_open(struct bench_session *session, const char *device, int threads);
+
+/* Loads the peers and tells on stderr which are missing, and why. */
+bool bench_session_load_peers(struct bench_session *session);
+
+/* Measures a row on target T and reports it. False where memory or writing failed; a row that a
+   device cannot do is told and left out. */
+bool bench_session_row(struct bench_session *session, const struct bench_operands *operands, int t);
+
+/* The same for a line of LAYEROPS_VERBOSE. */
+bool bench_session_replay(struct bench_session *session, const struct bench_line *line, int t);
+
+/* Ends the report. */
+bool bench_session_end(struct bench_session *session);
+
+void bench_session_close(struct bench_session *session);
+
+#endif
