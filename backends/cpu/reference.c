@@ -34,7 +34,7 @@ const struct lo_backend lo_backend_reference = {
     .close = close_reference,
     .ops =
         {
-#define REF_ENTRY(name, number) .name = ref_##name,
+#define REF_ENTRY(name, number) .name = lo_ref_##name,
             LAYEROPS_OP_LIST(REF_ENTRY)
 #undef REF_ENTRY
         },

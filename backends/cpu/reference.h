@@ -8,11 +8,11 @@
 #include "common/context.h"
 
 /* The value of 16 bits of f16 or bf16, and the 16 bits nearest to a value (ties to even). */
-double ref_decode_half(layerops_type type, uint16_t bits);
-uint16_t ref_encode_half(layerops_type type, double x);
+double lo_ref_decode_half(layerops_type type, uint16_t bits);
+uint16_t lo_ref_encode_half(layerops_type type, double x);
 
 /* Element (i, j) of batch entry l. Inline: products spend their time here. */
-static inline double ref_load_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j) {
+static inline double lo_ref_load_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j) {
   int64_t at = l * v->batch_stride + i * v->stride + j;
   const void *base = lo_address(v);
   switch (v->type) {
@@ -25,27 +25,27 @@ static inline double ref_load_at(const layerops_matrix *v, int64_t l, int64_t i,
   case LAYEROPS_U8:
     return ((const uint8_t *)base)[at];
   default:
-    return ref_decode_half(v->type, ((const uint16_t *)base)[at]);
+    return lo_ref_decode_half(v->type, ((const uint16_t *)base)[at]);
   }
 }
 
 /* Rounds once to the view's type: to nearest even; f16 and bf16 overflow to infinity, integers
  * saturate and take NaN as 0. */
-void ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, double x);
+void lo_ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, double x);
 
-static inline double ref_load(const layerops_matrix *v, int64_t i, int64_t j) {
-  return ref_load_at(v, 0, i, j);
+static inline double lo_ref_load(const layerops_matrix *v, int64_t i, int64_t j) {
+  return lo_ref_load_at(v, 0, i, j);
 }
-static inline void ref_store(const layerops_matrix *v, int64_t i, int64_t j, double x) {
-  ref_store_at(v, 0, i, j, x);
+static inline void lo_ref_store(const layerops_matrix *v, int64_t i, int64_t j, double x) {
+  lo_ref_store_at(v, 0, i, j, x);
 }
 
 /* base.h says what they are; `saved` too. */
-double ref_activation(layerops_activation kind, double z, double slope);
-double ref_derivative(layerops_activation kind, double saved, double slope);
+double lo_ref_activation(layerops_activation kind, double z, double slope);
+double lo_ref_derivative(layerops_activation kind, double saved, double slope);
 
 #define REF_DECLARE(name, number)                                                                  \
-  layerops_status ref_##name(layerops_context *ctx, const layerops_##name##_args *args);
+  layerops_status lo_ref_##name(layerops_context *ctx, const layerops_##name##_args *args);
 LAYEROPS_OP_LIST(REF_DECLARE)
 #undef REF_DECLARE
 

@@ -21,7 +21,7 @@ static double one_plus_tanh(double u) {
   return u > 0 ? 1 + tanh(u) : 2 * exp(2 * u) / (1 + exp(2 * u));
 }
 
-double ref_activation(layerops_activation kind, double z, double slope) {
+double lo_ref_activation(layerops_activation kind, double z, double slope) {
   switch (kind) {
   case LAYEROPS_RELU:
     return z < 0 ? 0 : z;
@@ -52,7 +52,7 @@ static double gelu_tanh_derivative(double z) {
   return 0.5 * one_plus_tanh(inner(z)) + 0.5 * z * (1 / cosine / cosine) * inner_slope(z);
 }
 
-double ref_derivative(layerops_activation kind, double s, double slope) {
+double lo_ref_derivative(layerops_activation kind, double s, double slope) {
   if (layerops_activation_saves_input(kind) && isinf(s)) return s > 0; /* the limits of the three */
   switch (kind) {
   case LAYEROPS_RELU:
@@ -74,22 +74,24 @@ double ref_derivative(layerops_activation kind, double s, double slope) {
   }
 }
 
-layerops_status ref_activation_forward(layerops_context *ctx,
-                                       const layerops_activation_forward_args *a) {
+layerops_status lo_ref_activation_forward(layerops_context *ctx,
+                                          const layerops_activation_forward_args *a) {
   ctx->kernel = "plain";
   for (int64_t i = 0; i < a->y.rows; i++)
     for (int64_t j = 0; j < a->y.cols; j++)
-      ref_store(&a->y, i, j, ref_activation(a->activation, ref_load(&a->x, i, j), a->slope.value));
+      lo_ref_store(&a->y, i, j,
+                   lo_ref_activation(a->activation, lo_ref_load(&a->x, i, j), a->slope.value));
   return LAYEROPS_OK;
 }
 
-layerops_status ref_activation_backward(layerops_context *ctx,
-                                        const layerops_activation_backward_args *a) {
+layerops_status lo_ref_activation_backward(layerops_context *ctx,
+                                           const layerops_activation_backward_args *a) {
   ctx->kernel = "plain";
   for (int64_t i = 0; i < a->dx.rows; i++)
     for (int64_t j = 0; j < a->dx.cols; j++)
-      ref_store(&a->dx, i, j,
-                ref_load(&a->dy, i, j) *
-                    ref_derivative(a->activation, ref_load(&a->saved, i, j), a->slope.value));
+      lo_ref_store(&a->dx, i, j,
+                   lo_ref_load(&a->dy, i, j) * lo_ref_derivative(a->activation,
+                                                                 lo_ref_load(&a->saved, i, j),
+                                                                 a->slope.value));
   return LAYEROPS_OK;
 }

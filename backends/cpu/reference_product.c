@@ -6,10 +6,10 @@
 /* op(X)[i,j] of batch entry l; a batch of one serves all. */
 static double op(const layerops_matrix *x, int trans, int64_t l, int64_t i, int64_t j) {
   if (x->batch == 1) l = 0;
-  return trans ? ref_load_at(x, l, j, i) : ref_load_at(x, l, i, j);
+  return trans ? lo_ref_load_at(x, l, j, i) : lo_ref_load_at(x, l, i, j);
 }
 
-layerops_status ref_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
+layerops_status lo_ref_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
   double alpha = lo_scalar(&a->alpha), beta = lo_scalar(&a->beta);
   int64_t k = a->trans_a ? a->a.rows : a->a.cols;
   ctx->kernel = "plain";
@@ -21,8 +21,8 @@ layerops_status ref_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
           for (int64_t p = 0; p < k; p++)
             sum += op(&a->a, a->trans_a, l, i, p) * op(&a->b, a->trans_b, l, p, j);
         if (alpha != 0 && k) c = alpha * sum;
-        if (beta != 0) c += beta * ref_load_at(&a->c, l, i, j);
-        ref_store_at(&a->c, l, i, j, c);
+        if (beta != 0) c += beta * lo_ref_load_at(&a->c, l, i, j);
+        lo_ref_store_at(&a->c, l, i, j, c);
       }
   return LAYEROPS_OK;
 }
@@ -41,14 +41,15 @@ typedef struct finish {
 
 static void store_output(const finish *f, int64_t i, int64_t j, double sum) {
   double z = f->alpha != 0 ? f->alpha * sum : 0;
-  if (lo_present(f->bias)) z += ref_load(f->bias, 0, j);
-  double y = ref_activation(f->activation, z, f->slope);
-  if (lo_present(f->residual)) y += ref_load(f->residual, i, j);
-  if (lo_present(f->preact)) ref_store(f->preact, i, j, z);
-  ref_store(f->y, i, j, y);
+  if (lo_present(f->bias)) z += lo_ref_load(f->bias, 0, j);
+  double y = lo_ref_activation(f->activation, z, f->slope);
+  if (lo_present(f->residual)) y += lo_ref_load(f->residual, i, j);
+  if (lo_present(f->preact)) lo_ref_store(f->preact, i, j, z);
+  lo_ref_store(f->y, i, j, y);
 }
 
-layerops_status ref_linear_forward(layerops_context *ctx, const layerops_linear_forward_args *a) {
+layerops_status lo_ref_linear_forward(layerops_context *ctx,
+                                      const layerops_linear_forward_args *a) {
   finish f = {.bias = &a->bias,
               .preact = &a->preact,
               .residual = &a->residual,
@@ -62,14 +63,14 @@ layerops_status ref_linear_forward(layerops_context *ctx, const layerops_linear_
       double sum = 0;
       if (f.alpha != 0)
         for (int64_t p = 0; p < a->x.cols; p++)
-          sum += ref_load(&a->x, i, p) * ref_load(&a->w, j, p);
+          sum += lo_ref_load(&a->x, i, p) * lo_ref_load(&a->w, j, p);
       store_output(&f, i, j, sum);
     }
   return LAYEROPS_OK;
 }
 
-layerops_status ref_bsr_linear_forward(layerops_context *ctx,
-                                       const layerops_bsr_linear_forward_args *a) {
+layerops_status lo_ref_bsr_linear_forward(layerops_context *ctx,
+                                          const layerops_bsr_linear_forward_args *a) {
   finish f = {.bias = &a->bias,
               .preact = &a->preact,
               .residual = &a->residual,
@@ -86,27 +87,28 @@ layerops_status ref_bsr_linear_forward(layerops_context *ctx,
       double sum = 0;
       for (int64_t b = w->host_row_start[row]; f.alpha != 0 && b < w->host_row_start[row + 1]; b++)
         for (int64_t p = 0; p < w->block; p++)
-          sum += ref_load(&a->x, i, w->host_column[b] * w->block + p) *
-                 ref_load(&values, b * w->block + inside, p);
+          sum += lo_ref_load(&a->x, i, w->host_column[b] * w->block + p) *
+                 lo_ref_load(&values, b * w->block + inside, p);
       store_output(&f, i, j, sum);
     }
   return LAYEROPS_OK;
 }
 
 static double dz(const layerops_linear_backward_args *a, int64_t i, int64_t j) {
-  double d = ref_load(&a->dy, i, j);
+  double d = lo_ref_load(&a->dy, i, j);
   if (a->activation == LAYEROPS_IDENTITY) return d;
-  return d * ref_derivative(a->activation, ref_load(&a->saved, i, j), a->slope.value);
+  return d * lo_ref_derivative(a->activation, lo_ref_load(&a->saved, i, j), a->slope.value);
 }
 
 static void store_dx(const layerops_linear_backward_args *a) {
   for (int64_t i = 0; i < a->dx.rows; i++)
     for (int64_t j = 0; j < a->dx.cols; j++) {
       double sum = 0;
-      for (int64_t p = 0; p < a->dy.cols; p++) sum += dz(a, i, p) * ref_load(&a->w, p, j);
+      for (int64_t p = 0; p < a->dy.cols; p++) sum += dz(a, i, p) * lo_ref_load(&a->w, p, j);
       if (a->dx_activation != LAYEROPS_IDENTITY)
-        sum *= ref_derivative(a->dx_activation, ref_load(&a->dx_saved, i, j), a->dx_slope.value);
-      ref_store(&a->dx, i, j, sum);
+        sum *=
+            lo_ref_derivative(a->dx_activation, lo_ref_load(&a->dx_saved, i, j), a->dx_slope.value);
+      lo_ref_store(&a->dx, i, j, sum);
     }
 }
 
@@ -114,9 +116,9 @@ static void store_dw(const layerops_linear_backward_args *a, double beta) {
   for (int64_t i = 0; i < a->dw.rows; i++)
     for (int64_t j = 0; j < a->dw.cols; j++) {
       double sum = 0;
-      for (int64_t p = 0; p < a->dy.rows; p++) sum += dz(a, p, i) * ref_load(&a->x, p, j);
-      if (beta != 0) sum += beta * ref_load(&a->dw, i, j);
-      ref_store(&a->dw, i, j, sum);
+      for (int64_t p = 0; p < a->dy.rows; p++) sum += dz(a, p, i) * lo_ref_load(&a->x, p, j);
+      if (beta != 0) sum += beta * lo_ref_load(&a->dw, i, j);
+      lo_ref_store(&a->dw, i, j, sum);
     }
 }
 
@@ -124,14 +126,15 @@ static void store_dbias(const layerops_linear_backward_args *a, double beta) {
   for (int64_t j = 0; j < a->dbias.cols; j++) {
     double sum = 0;
     for (int64_t p = 0; p < a->dy.rows; p++) sum += dz(a, p, j);
-    if (beta != 0) sum += beta * ref_load(&a->dbias, 0, j);
-    ref_store(&a->dbias, 0, j, sum);
+    if (beta != 0) sum += beta * lo_ref_load(&a->dbias, 0, j);
+    lo_ref_store(&a->dbias, 0, j, sum);
   }
 }
 
 /* dZ is not rounded to its type on its way into the sums: the tolerances know that others do. It is
  * stored last, since it may stand on dY. */
-layerops_status ref_linear_backward(layerops_context *ctx, const layerops_linear_backward_args *a) {
+layerops_status lo_ref_linear_backward(layerops_context *ctx,
+                                       const layerops_linear_backward_args *a) {
   double beta = lo_scalar(&a->beta);
   ctx->kernel = "plain";
   if (lo_present(&a->dx)) store_dx(a);
@@ -139,6 +142,6 @@ layerops_status ref_linear_backward(layerops_context *ctx, const layerops_linear
   if (lo_present(&a->dbias)) store_dbias(a, beta);
   if (lo_present(&a->dz))
     for (int64_t i = 0; i < a->dz.rows; i++)
-      for (int64_t j = 0; j < a->dz.cols; j++) ref_store(&a->dz, i, j, dz(a, i, j));
+      for (int64_t j = 0; j < a->dz.cols; j++) lo_ref_store(&a->dz, i, j, dz(a, i, j));
   return LAYEROPS_OK;
 }

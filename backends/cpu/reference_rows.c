@@ -12,7 +12,7 @@ static int64_t largest(const layerops_matrix *x, int64_t i, double *value) {
   int64_t at = -1;
   *value = -INFINITY;
   for (int64_t j = 0; j < x->cols; j++) {
-    double v = ref_load(x, i, j);
+    double v = lo_ref_load(x, i, j);
     if (at >= 0 && !(v > *value) && !(isnan(v) && !isnan(*value))) continue;
     at = j;
     *value = v;
@@ -30,7 +30,7 @@ typedef struct row {
 static row look(const layerops_matrix *x, int64_t i) {
   row r = {.sum = 0};
   r.largest = largest(x, i, &r.shift);
-  for (int64_t j = 0; j < x->cols; j++) r.sum += exp(ref_load(x, i, j) - r.shift);
+  for (int64_t j = 0; j < x->cols; j++) r.sum += exp(lo_ref_load(x, i, j) - r.shift);
   return r;
 }
 
@@ -41,13 +41,13 @@ static double softmax(const row *r, double x) {
   return exp(x - r->shift) / r->sum;
 }
 
-layerops_status ref_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
+layerops_status lo_ref_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
   ctx->kernel = "plain";
   for (int64_t i = 0; i < a->y.rows; i++) {
     row r = look(&a->x, i);
     for (int64_t j = 0; j < a->y.cols; j++) {
-      double x = ref_load(&a->x, i, j);
-      ref_store(&a->y, i, j, a->log ? log_softmax(&r, x) : softmax(&r, x));
+      double x = lo_ref_load(&a->x, i, j);
+      lo_ref_store(&a->y, i, j, a->log ? log_softmax(&r, x) : softmax(&r, x));
     }
   }
   return LAYEROPS_OK;
@@ -63,20 +63,21 @@ typedef struct truth {
 static truth true_row(const layerops_cross_entropy_args *a, int64_t i) {
   truth t = {.counts = true, .weight = 1};
   if (lo_present(&a->labels)) {
-    t.label = (int64_t)ref_load(&a->labels, 0, i);
+    t.label = (int64_t)lo_ref_load(&a->labels, 0, i);
     t.counts = !a->ignore_label.kind || t.label != (int64_t)a->ignore_label.value;
     return t;
   }
   double value;
   t.label = largest(&a->probabilities, i, &value);
   t.weight = 0;
-  for (int64_t j = 0; j < a->probabilities.cols; j++) t.weight += ref_load(&a->probabilities, i, j);
+  for (int64_t j = 0; j < a->probabilities.cols; j++)
+    t.weight += lo_ref_load(&a->probabilities, i, j);
   return t;
 }
 
 static double probability(const layerops_cross_entropy_args *a, const truth *t, int64_t i,
                           int64_t j) {
-  return lo_present(&a->labels) ? j == t->label : ref_load(&a->probabilities, i, j);
+  return lo_present(&a->labels) ? j == t->label : lo_ref_load(&a->probabilities, i, j);
 }
 
 static double row_loss(const layerops_cross_entropy_args *a, const truth *t, const row *r,
@@ -84,7 +85,7 @@ static double row_loss(const layerops_cross_entropy_args *a, const truth *t, con
   double loss = 0;
   for (int64_t j = 0; j < a->logits.cols; j++) {
     double p = probability(a, t, i, j);
-    if (p != 0) loss -= p * log_softmax(r, ref_load(&a->logits, i, j));
+    if (p != 0) loss -= p * log_softmax(r, lo_ref_load(&a->logits, i, j));
   }
   return loss;
 }
@@ -94,8 +95,8 @@ static void store_gradient(const layerops_cross_entropy_args *a, const truth *t,
   for (int64_t j = 0; j < a->dlogits.cols; j++) {
     double d = 0;
     if (t->counts)
-      d = scale * (softmax(r, ref_load(&a->logits, i, j)) * t->weight - probability(a, t, i, j));
-    ref_store(&a->dlogits, i, j, d);
+      d = scale * (softmax(r, lo_ref_load(&a->logits, i, j)) * t->weight - probability(a, t, i, j));
+    lo_ref_store(&a->dlogits, i, j, d);
   }
 }
 
@@ -105,7 +106,7 @@ static int64_t rows_that_count(const layerops_cross_entropy_args *a) {
   return count;
 }
 
-layerops_status ref_cross_entropy(layerops_context *ctx, const layerops_cross_entropy_args *a) {
+layerops_status lo_ref_cross_entropy(layerops_context *ctx, const layerops_cross_entropy_args *a) {
   int64_t ignore = a->ignore_label.kind ? (int64_t)a->ignore_label.value : LO_NOTHING_IGNORED;
   ctx->kernel = "plain";
   if (lo_present(&a->labels))
@@ -119,10 +120,10 @@ layerops_status ref_cross_entropy(layerops_context *ctx, const layerops_cross_en
     double loss = t.counts ? row_loss(a, &t, &r, i) : 0;
     total += loss;
     correct += t.counts && r.largest >= 0 && r.largest == t.label;
-    if (lo_present(&a->losses)) ref_store(&a->losses, 0, i, loss);
+    if (lo_present(&a->losses)) lo_ref_store(&a->losses, 0, i, loss);
     if (lo_present(&a->dlogits)) store_gradient(a, &t, &r, i, scale);
   }
-  if (lo_present(&a->loss)) ref_store(&a->loss, 0, 0, total * reduce);
-  if (lo_present(&a->correct)) ref_store(&a->correct, 0, 0, (double)correct);
+  if (lo_present(&a->loss)) lo_ref_store(&a->loss, 0, 0, total * reduce);
+  if (lo_present(&a->correct)) lo_ref_store(&a->correct, 0, 0, (double)correct);
   return LAYEROPS_OK;
 }

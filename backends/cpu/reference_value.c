@@ -18,7 +18,7 @@ static const format *format_of(layerops_type type) {
   return type == LAYEROPS_F16 ? &f16 : &bf16;
 }
 
-double ref_decode_half(layerops_type type, uint16_t bits) {
+double lo_ref_decode_half(layerops_type type, uint16_t bits) {
   const format *f = format_of(type);
   unsigned magnitude = bits & 0x7fff, exponent = magnitude >> f->fraction;
   unsigned fraction = magnitude & ((1u << f->fraction) - 1);
@@ -29,7 +29,7 @@ double ref_decode_half(layerops_type type, uint16_t bits) {
   return sign * ldexp(fraction + (1u << f->fraction), (int)exponent - 1 + f->least - f->fraction);
 }
 
-uint16_t ref_encode_half(layerops_type type, double x) {
+uint16_t lo_ref_encode_half(layerops_type type, double x) {
   const format *f = format_of(type);
   unsigned sign = signbit(x) ? 0x8000 : 0;
   double magnitude = fabs(x);
@@ -49,7 +49,7 @@ static double saturate(double x, double low, double high) {
   return isnan(x) ? 0 : x < low ? low : x > high ? high : rint(x);
 }
 
-void ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, double x) {
+void lo_ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, double x) {
   int64_t at = l * v->batch_stride + i * v->stride + j;
   void *base = lo_address(v);
   switch (v->type) {
@@ -66,6 +66,6 @@ void ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, dou
     ((uint8_t *)base)[at] = (uint8_t)saturate(x, 0, UINT8_MAX);
     break;
   default:
-    ((uint16_t *)base)[at] = ref_encode_half(v->type, x);
+    ((uint16_t *)base)[at] = lo_ref_encode_half(v->type, x);
   }
 }
