@@ -29,6 +29,9 @@ check_SCRIPTS += %D%/safetensors.t
 EXTRA_DIST += %D%/safetensors_other.py
 
 # What PyTorch computed, and how.
+check_PROGRAMS += %D%/oracle
+%C%_oracle_SOURCES = %D%/oracle.c %D%/npy.h %D%/tap.h
+%C%_oracle_LDADD = $(LDADD) -lm
 EXTRA_DIST += %D%/data %D%/pytorch
 
 check_SCRIPTS += %D%/configure.t %D%/install.t

@@ -28,7 +28,7 @@ from philox import uniform
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "ops")
 ACTIVATIONS = {
-    "identity": lambda z: z,
+    "none": lambda z: z,
     "relu": F.relu,
     "leaky_relu": lambda z: F.leaky_relu(z, 0.01),
     "gelu": F.gelu,

@@ -4,7 +4,7 @@ of 64, learning rate 0.1, from the library's initial weights and in its order of
 
 train_reference.py losses      writes t/data/train_*.npy: the loss of each of the first 100 steps on
                                the bundled subset, in float64 and in float32
-train_reference.py accuracy DIR EPOCHS [SEED]
+train_reference.py accuracy DIR EPOCHS [SEED [float32 | float64]]
                                prints loss and test accuracy of each epoch on the data set in DIR"""
 
 import gzip
@@ -82,10 +82,11 @@ def write_losses():
           f"largest |f32 - f64| / f64 {np.max(np.abs(single - double) / double):.2e}")
 
 
-def accuracy(directory, epochs, seed):
+def accuracy(directory, epochs, seed, dtype):
     x, y = map(torch.from_numpy, read_part(directory, "train"))
     x_test, y_test = map(torch.from_numpy, read_part(directory, "t10k"))
-    net = network(seed, torch.float32)
+    x, x_test = x.to(dtype), x_test.to(dtype)
+    net = network(seed, dtype)
     optimizer = torch.optim.SGD(net.parameters(), lr=RATE)
     for epoch in range(epochs):
         order = permutation(len(x), seed, epoch)
@@ -99,7 +100,8 @@ def accuracy(directory, epochs, seed):
 if __name__ == "__main__":
     if sys.argv[1:] == ["losses"]:
         write_losses()
-    elif len(sys.argv) in (4, 5) and sys.argv[1] == "accuracy":
-        accuracy(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) == 5 else SEED)
+    elif len(sys.argv) in (4, 5, 6) and sys.argv[1] == "accuracy":
+        directory, epochs, seed, dtype = (sys.argv[2:] + [str(SEED), "float32"][len(sys.argv) - 4:])
+        accuracy(directory, int(epochs), int(seed), getattr(torch, dtype))
     else:
         sys.exit(__doc__)
