@@ -42,16 +42,21 @@ layerops_status lo_copy_args(const char *function, void *to, size_t size, const 
   return LAYEROPS_OK;
 }
 
-layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,
-                             const void *user, size_t user_size) {
-  const char *function = layerops_op_name(op);
+layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *function) {
   LO_TRY(lo_enter(ctx, function));
   door->ctx = ctx;
+  door->function = function;
+  door->count = door->element_count = 0;
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,
+                             const void *user, size_t user_size) {
+  LO_TRY(lo_door_enter(door, ctx, layerops_op_name(op)));
   door->call.op = op;
   door->call.batch = 1;
   door->call.detail[0] = 0;
-  door->count = door->element_count = 0;
-  return lo_copy_args(function, &door->call.args, size, user, user_size);
+  return lo_copy_args(door->function, &door->call.args, size, user, user_size);
 }
 
 layerops_status lo_door_refuse(lo_door *door, layerops_status status, const char *format, ...) {
@@ -60,7 +65,7 @@ layerops_status lo_door_refuse(lo_door *door, layerops_status status, const char
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  return lo_fail(status, "%s: %s", layerops_op_name(door->call.op), text);
+  return lo_fail(status, "%s: %s", door->function, text);
 }
 
 #define REFUSE(...) return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, __VA_ARGS__)

@@ -38,6 +38,7 @@ typedef struct lo_operand {
 
 typedef struct lo_door {
   layerops_context *ctx;
+  const char *function; /* as messages name it */
   lo_call call;
   lo_operand operands[LO_MAX_OPERANDS];
   int count;
@@ -52,6 +53,10 @@ layerops_status lo_not_recording(layerops_context *ctx, const char *function);
 /* Copies a struct of `user_size` bytes into one of `size`, zero-extended; refuses a non-zero tail. */
 layerops_status lo_copy_args(const char *function, void *to, size_t size, const void *user,
                              size_t user_size);
+
+/* The door of a function that is no operation of a backend (a network's): enters, then checks operands
+ * as an operation does, but passes nothing. */
+layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *function);
 
 /* Enters, and copies the user's struct to door->call.args. */
 layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,

@@ -1,5 +1,23 @@
 library_parts += %D%/libnetwork.la
 %C%_libnetwork_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(JANSSON_CFLAGS) $(RANDOM123_CFLAGS)
-%C%_libnetwork_la_SOURCES = %D%/initialise.c %D%/initialise.h %D%/permutation.c %D%/permutation.h \
-	%D%/philox.c %D%/philox.h %D%/replace_file.c %D%/replace_file.h %D%/safetensors.c \
-	%D%/safetensors.h %D%/safetensors_read.c %D%/safetensors_write.c
+%C%_libnetwork_la_SOURCES = \
+	%D%/evaluate.c \
+	%D%/forward.c \
+	%D%/initialise.c \
+	%D%/initialise.h \
+	%D%/network.c \
+	%D%/network.h \
+	%D%/permutation.c \
+	%D%/permutation.h \
+	%D%/philox.c \
+	%D%/philox.h \
+	%D%/replace_file.c \
+	%D%/replace_file.h \
+	%D%/result.c \
+	%D%/safetensors.c \
+	%D%/safetensors.h \
+	%D%/safetensors_read.c \
+	%D%/safetensors_write.c \
+	%D%/samples.c \
+	%D%/store.c \
+	%D%/train.c

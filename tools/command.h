@@ -8,9 +8,13 @@
 enum {
   TOOL_OK = 0,
   TOOL_FAILED = 1, /* it did not work, or a result is wrong */
-  TOOL_USAGE = 2   /* the command line or a file it names is not what it should be */
+  TOOL_USAGE = 2,  /* the command line or a file it names is not what it should be */
+  TOOL_SIGNAL = 128 /* + the signal's number: 130 after Ctrl-C */
 };
 
 int tool_bench(int argc, char **argv);
+int tool_devices(int argc, char **argv);
+int tool_predict(int argc, char **argv);
+int tool_train(int argc, char **argv);
 
 #endif

@@ -6,3 +6,26 @@ noinst_LTLIBRARIES += %D%/libdataset.la
 %C%_libdataset_la_LIBADD = $(ZLIB_LIBS)
 %C%_libdataset_la_SOURCES = %D%/array.c %D%/csv.c %D%/dataset.c %D%/dataset.h %D%/format.h \
 	%D%/idx.c %D%/npy.c %D%/source.c %D%/source.h
+
+# The command. bench and selftest bring their files along.
+bin_PROGRAMS += layerops
+layerops_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+layerops_LDADD = %D%/libdataset.la liblayerops.la $(JANSSON_LIBS)
+layerops_SOURCES = \
+	%D%/command.h \
+	%D%/devices.c \
+	%D%/interrupt.c \
+	%D%/interrupt.h \
+	%D%/log.c \
+	%D%/log.h \
+	%D%/main.c \
+	%D%/predict.c \
+	%D%/progress.c \
+	%D%/progress.h \
+	%D%/samples.c \
+	%D%/samples.h \
+	%D%/tool.c \
+	%D%/tool.h \
+	%D%/train.c \
+	%D%/train.h \
+	%D%/train_loop.c

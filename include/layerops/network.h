@@ -20,15 +20,17 @@ enum { LAYEROPS_LOSS_CROSS_ENTROPY = 0, LAYEROPS_LOSS_MSE = 1 };
 enum { LAYEROPS_OPTIMIZER_SGD = 0, LAYEROPS_OPTIMIZER_ADAM = 1, LAYEROPS_OPTIMIZER_ADAMW = 2 };
 
 typedef struct layerops_network_args {
-  const int64_t *widths; /* inputs, hidden widths, outputs: {784, 128, 10} */
-  int64_t count;         /* of widths, at least 2 */
+  const int64_t *widths; /* inputs, hidden widths, outputs: {784, 128, 10}; copied */
+  int64_t count;         /* of widths, 2 to 1001 */
   layerops_activation activation; /* between layers; the last layer has none */
   int32_t loss;
-  layerops_scalar slope;
+  layerops_scalar slope; /* leaky ReLU's: a value of at least 0, 0.01 where unset */
   uint64_t seed;
 } layerops_network_args;
 
-/* Weights and biases uniform in +-1/sqrt(inputs of the layer), as PyTorch's nn.Linear. f32. */
+/* Weights and biases uniform in +-1/sqrt(inputs of the layer), as PyTorch's nn.Linear. f32. The context
+ * must live until the network's last call but destroy; it is used by one thread at a time, and so is the
+ * network. */
 LAYEROPS_API layerops_status layerops_network_create_(layerops_context *ctx,
                                                       const layerops_network_args *args,
                                                       size_t size, layerops_network **network);
@@ -45,8 +47,10 @@ typedef struct layerops_network_info {
   layerops_activation activation;
   int32_t loss;
   uint64_t seed;
-  int64_t epochs; /* trained so far */
-  int64_t steps;  /* optimizer steps so far */
+  int64_t epochs;   /* trained so far, to their end */
+  int64_t steps;    /* optimizer steps so far */
+  int64_t position; /* samples of the current epoch that are done: not 0 where progress ended it */
+  double slope;
 } layerops_network_info;
 LAYEROPS_API layerops_status layerops_network_get_info_(const layerops_network *network,
                                                         layerops_network_info *info, size_t size);
@@ -55,31 +59,35 @@ static inline layerops_status layerops_network_get_info(const layerops_network *
   return layerops_network_get_info_(network, info, sizeof(layerops_network_info));
 }
 
-/* Layer i's weights [out, in] and bias [out], in place (buffers of the network; i from 0). */
+/* Layer i's weights [out, in] and bias [out], in place (parts of the network's buffer; i from 0). w and
+ * bias may be NULL. */
 LAYEROPS_API layerops_status layerops_network_layer(layerops_network *network, int64_t i,
                                                     layerops_matrix *w, layerops_matrix *bias);
 
 typedef struct layerops_network_train_args {
   layerops_matrix x;       /* [samples, inputs] f32, on the device (host views are copied once) */
-  layerops_matrix labels;  /* i32 [samples], for cross-entropy */
-  layerops_matrix targets; /* f32 [samples, outputs], for mean squared error or probabilities */
-  int64_t batch;           /* samples a step */
+  layerops_matrix labels;  /* i32 [samples]. Cross-entropy: these or targets. MSE: [optional], to count
+                              right answers (the largest output) */
+  layerops_matrix targets; /* f32 [samples, outputs]. MSE: needed. Cross-entropy: probabilities */
+  int64_t batch;           /* samples a step; the last may have less */
   int32_t optimizer;
   int32_t drop_last;       /* 1: leave out an incomplete last batch */
   int32_t keep_order;      /* 1: samples in their order, no permutation */
   int32_t reserved;
   layerops_scalar lr;      /* needed for SGD */
-  layerops_scalar momentum, weight_decay, beta1, beta2, epsilon;
+  layerops_scalar momentum, weight_decay, beta1, beta2, epsilon; /* as in sgd and adam of ops.h */
   float *losses;           /* host, receives the mean loss of each step; NULL: not wanted */
-  int64_t losses_capacity;
-  /* Called after each step is enqueued; a non-zero answer ends the epoch after that step. */
+  int64_t losses_capacity; /* at most so many */
+  /* Called after step `step` (from 1) of `steps` of this call is enqueued; a non-zero answer ends the
+   * call after that step. It must not use the network. */
   int32_t (*progress)(void *user, int64_t step, int64_t steps);
   void *progress_user;
 } layerops_network_train_args;
 
 typedef struct layerops_network_result {
-  double loss;     /* mean over the samples seen */
-  double accuracy; /* share of right answers in [0,1]; NaN where there are no labels */
+  double loss;     /* mean over the samples seen; NaN where there are none, or nothing to compute it of */
+  double accuracy; /* share of right answers in [0,1]; NaN where there are no labels (cross-entropy:
+                      nor probabilities) or no samples */
   int64_t samples; /* seen */
   int64_t steps;
   double seconds;  /* wall time of the epoch or the evaluation, the final sync included */
@@ -88,7 +96,13 @@ typedef struct layerops_network_result {
 } layerops_network_result;
 
 /* One epoch: the order of samples is the permutation of (seed, epochs trained so far). Loss and accuracy
- * are those of each batch before its step. */
+ * are those of each batch before its step. An epoch that progress ended goes on at the next call with as
+ * many samples; then loss and accuracy are those of the samples that were left.
+ * The epoch waits for the device once, at its end. The first allocates what the next ones reuse. The
+ * optimizer's state is zero at first, and again after a change of its kind (momentum or none, Adam).
+ * A label outside [0, outputs) that the host can read is an error before the first step; on another
+ * device it shows at the end, and its sample counted for nothing. After an error the steps that were
+ * enqueued have changed the weights, and the next call begins the epoch again. result may be NULL. */
 LAYEROPS_API layerops_status layerops_network_train_(layerops_network *network,
                                                      const layerops_network_train_args *args,
                                                      size_t size, layerops_network_result *result,
@@ -100,9 +114,11 @@ static inline layerops_status layerops_network_train(layerops_network *network,
                                  sizeof(layerops_network_result));
 }
 
+/* Loss and accuracy without training. At least one of labels and targets; with cross-entropy exactly
+ * one. With MSE labels give the accuracy, targets the loss. */
 typedef struct layerops_network_evaluate_args {
   layerops_matrix x;
-  layerops_matrix labels;  /* [optional], as in training */
+  layerops_matrix labels;  /* [optional] */
   layerops_matrix targets; /* [optional] */
   int64_t batch;           /* samples at once; 0: 1024 */
 } layerops_network_evaluate_args;
@@ -116,14 +132,15 @@ static inline layerops_status layerops_network_evaluate(layerops_network *networ
                                     sizeof(layerops_network_result));
 }
 
-/* y [samples, outputs] = softmax of the last layer (cross-entropy), or the last layer (MSE). */
+/* y [samples, outputs] f32 = softmax of the last layer (cross-entropy), or the last layer (MSE). */
 LAYEROPS_API layerops_status layerops_network_predict(layerops_network *network,
                                                       const layerops_matrix *x,
                                                       const layerops_matrix *y);
 
-/* As .safetensors: tensors "layers.I.weight", "layers.I.bias", metadata for the rest, optimizer state
- * not included. Written to a temporary name in the same folder and renamed: the file is whole or as it
- * was before. */
+/* As .safetensors: tensors "layers.I.weight", "layers.I.bias", and where the optimizer has a state, the
+ * same names behind "optimizer.velocity." (momentum) or "optimizer.m." and "optimizer.v." (Adam); the rest
+ * as metadata. So training goes on after load as if it had never stopped. Written to a temporary name in
+ * the same folder and renamed: the file is whole or as it was before. */
 LAYEROPS_API layerops_status layerops_network_save(layerops_network *network, const char *path);
 LAYEROPS_API layerops_status layerops_network_load(layerops_context *ctx, const char *path,
                                                    layerops_network **network);
