@@ -1,22 +1,34 @@
-/* The CPU backend: its devices and its table. */
+/* The CPU backend: its device and its table. */
 #include <config.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "backends/cpu/cpu.h"
 #include "backends/cpu/host.h"
 
 static layerops_status info(int index, layerops_device_info *out) {
   (void)index;
   snprintf(out->name, sizeof out->name, "cpu");
+  lo_isa_list(out->isa, sizeof out->isa);
+  lo_topology_describe(out);
   return LAYEROPS_OK;
 }
 
 static layerops_status open_cpu(layerops_context *ctx, int index, const layerops_open_args *args) {
-  (void)ctx, (void)index, (void)args;
+  (void)index;
+  const lo_isa *isa;
+  LO_TRY(lo_isa_choose(&isa));
+  lo_cpu *cpu = calloc(1, sizeof *cpu);
+  if (!cpu) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "open: no memory");
+  *cpu = (lo_cpu){.isa = isa, .threads = lo_parallel_limit(args), .caches = lo_topology_caches()};
+  ctx->state = cpu;
   return LAYEROPS_OK;
 }
 
-static void close_cpu(layerops_context *ctx) { (void)ctx; }
+static void close_cpu(layerops_context *ctx) {
+  free(ctx->state);
+}
 
 const struct lo_backend lo_backend_cpu = {
     .name = "cpu",
@@ -24,4 +36,9 @@ const struct lo_backend lo_backend_cpu = {
     .info = info,
     .open = open_cpu,
     .close = close_cpu,
+    .ops =
+        {
+            .gemm = lo_cpu_gemm,
+            .linear_forward = lo_cpu_linear_forward,
+        },
 };

@@ -1,5 +1,5 @@
-/* Memory, queue and events where the device is the host: what cpu and reference share. Calls are done
- * when they return, so there is nothing to wait for. */
+/* Memory, queue and events where the device is the host: what cpu and reference share. Calls are
+ * done when they return, so there is nothing to wait for. */
 #ifndef LO_CPU_HOST_H
 #define LO_CPU_HOST_H
 
@@ -13,8 +13,8 @@ layerops_status lo_host_buffer_wrap(layerops_context *ctx, layerops_buffer *buff
 void lo_host_buffer_release(layerops_buffer *buffer);
 layerops_status lo_host_write(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
                               const void *host, int64_t bytes);
-layerops_status lo_host_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset, void *host,
-                             int64_t bytes);
+layerops_status lo_host_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                             void *host, int64_t bytes);
 layerops_status lo_host_event_create(layerops_context *ctx, void **event);
 layerops_status lo_host_event_record(layerops_context *ctx, void *event);
 layerops_status lo_host_event_wait(layerops_context *ctx, void *event);

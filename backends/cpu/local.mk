@@ -1,13 +1,38 @@
-# One small library for each instruction set: its files, and only they, get its flags, and they run
-# only where the processor has it. So they must not define anything that other files may call.
+# One small library for each instruction set: the files of isa/ are compiled for each, with its flags and
+# its name in LO_ISA, and run only where the processor has it. So they must not define anything that other
+# files may call. -ffp-contract=off: see isa/part.h; the other two flags let loops with comparisons, square
+# roots and rounding become vectors, and change no result.
 cpu_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS)
+isa_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) -ffp-contract=off -fno-math-errno -fno-trapping-math
+isa_sources = \
+	%D%/isa/activation.c \
+	%D%/isa/convert.c \
+	%D%/isa/finish.c \
+	%D%/isa/isa.h \
+	%D%/isa/mathematics.h \
+	%D%/isa/microkernel.h \
+	%D%/isa/optimizer.c \
+	%D%/isa/part.h \
+	%D%/isa/rows.c \
+	%D%/isa/table.c \
+	%D%/isa/transpose.c
 
 library_parts += %D%/libcpu.la
 %C%_libcpu_la_CFLAGS = $(cpu_cflags)
 %C%_libcpu_la_SOURCES = \
+	%D%/cgroup.c \
 	%D%/cpu.c \
+	%D%/cpu.h \
 	%D%/host.c \
 	%D%/host.h \
+	%D%/isa.c \
+	%D%/linear.c \
+	%D%/pack.c \
+	%D%/parallel.c \
+	%D%/parallel.h \
+	%D%/plan.c \
+	%D%/product.c \
+	%D%/product.h \
 	%D%/reference.c \
 	%D%/reference.h \
 	%D%/reference_activation.c \
@@ -16,22 +41,28 @@ library_parts += %D%/libcpu.la
 	%D%/reference_optimizer.c \
 	%D%/reference_product.c \
 	%D%/reference_rows.c \
-	%D%/reference_value.c
+	%D%/reference_value.c \
+	%D%/topology.c \
+	%D%/topology.h
+
+library_parts += %D%/libcpu_portable.la
+%C%_libcpu_portable_la_CFLAGS = $(isa_cflags) -DLO_ISA=portable
+%C%_libcpu_portable_la_SOURCES = $(isa_sources) %D%/isa/microkernel_portable.c
 
 if CPU_AVX2
 library_parts += %D%/libcpu_avx2.la
-%C%_libcpu_avx2_la_CFLAGS = $(cpu_cflags) $(AVX2_CFLAGS)
-%C%_libcpu_avx2_la_SOURCES =
+%C%_libcpu_avx2_la_CFLAGS = $(isa_cflags) $(AVX2_CFLAGS) -DLO_ISA=avx2
+%C%_libcpu_avx2_la_SOURCES = $(isa_sources) %D%/isa/microkernel_avx2.c
 endif
 
 if CPU_AVX512
 library_parts += %D%/libcpu_avx512.la
-%C%_libcpu_avx512_la_CFLAGS = $(cpu_cflags) $(AVX512_CFLAGS)
-%C%_libcpu_avx512_la_SOURCES =
+%C%_libcpu_avx512_la_CFLAGS = $(isa_cflags) $(AVX512_CFLAGS) -DLO_ISA=avx512
+%C%_libcpu_avx512_la_SOURCES = $(isa_sources) %D%/isa/microkernel_avx512.c
 endif
 
 if CPU_NEON
 library_parts += %D%/libcpu_neon.la
-%C%_libcpu_neon_la_CFLAGS = $(cpu_cflags) $(NEON_CFLAGS)
-%C%_libcpu_neon_la_SOURCES =
+%C%_libcpu_neon_la_CFLAGS = $(isa_cflags) $(NEON_CFLAGS) -DLO_ISA=neon
+%C%_libcpu_neon_la_SOURCES = $(isa_sources) %D%/isa/microkernel_neon.c
 endif

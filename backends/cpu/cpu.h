@@ -1,0 +1,41 @@
+/* The inside of the CPU backend: what a context holds, and the functions that files share. */
+#ifndef LO_CPU_H
+#define LO_CPU_H
+
+#include "backends/cpu/isa/isa.h"
+#include "backends/cpu/parallel.h"
+#include "backends/cpu/topology.h"
+#include "common/context.h"
+#include "common/product.h"
+
+/* ctx->state */
+typedef struct lo_cpu {
+  const lo_isa *isa;
+  int threads;
+  lo_caches caches;
+} lo_cpu;
+
+static inline const lo_cpu *lo_cpu_of(layerops_context *ctx) {
+  return ctx->state;
+}
+
+/* The instruction set for this process: the best that build and processor have, or
+ * LAYEROPS_CPU_ISA. */
+layerops_status lo_isa_choose(const lo_isa **isa);
+/* "avx512 avx2 portable": those that build and processor have, best first. */
+void lo_isa_list(char *text, size_t size);
+
+/* lo_workspace aligned to a cache line, wherever the user's own begins. */
+static inline layerops_status lo_scratch(layerops_context *ctx, int64_t bytes, float **scratch) {
+  layerops_buffer *buffer;
+  LO_TRY(lo_workspace(ctx, bytes + 64, &buffer));
+  *scratch = (float *)(((uintptr_t)buffer->native + 63) & ~(uintptr_t)63);
+  return LAYEROPS_OK;
+}
+
+#define LO_CPU_OP(name, number)                                                                    \
+  layerops_status lo_cpu_##name(layerops_context *ctx, const layerops_##name##_args *args);
+LAYEROPS_OP_LIST(LO_CPU_OP)
+#undef LO_CPU_OP
+
+#endif

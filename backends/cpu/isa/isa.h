@@ -1,0 +1,128 @@
+/* What an instruction set gives the CPU backend: one table of functions.
+ *
+ * The files of this folder are compiled once for each instruction set, with its flags and with
+ * LO_ISA set to its name; LO_ISA_NAME keeps their functions apart. All but the microkernels and the
+ * transposition are plain C that the compiler vectorises. Bits of a result may differ between
+ * instruction sets (fused multiply-add), never between positions, lengths or alignments within one.
+ */
+#ifndef LO_ISA_H
+#define LO_ISA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/context.h"
+
+#ifdef LO_ISA
+#define LO_PASTE_(name, isa) name##_##isa
+#define LO_PASTE(name, isa)  LO_PASTE_(name, isa)
+#define LO_ISA_NAME(name)    LO_PASTE(name, LO_ISA)
+#endif
+
+/* A stretch of k: rows of X against a panel of W, w_step floats from one k to the next. */
+typedef struct lo_segment {
+  const float *x, *w;
+  int64_t k;
+} lo_segment;
+
+/* C tile = (load ? C tile : 0) + the sum over the segments, one chain per element in their order. X
+ * element (r, k) of a segment lies at x + x_first + r * x_row + k (row-major), or at x + x_first +
+ * r + k * x_step (k-major). */
+typedef struct lo_tile {
+  const lo_segment *list;
+  int64_t count;
+  int64_t x_first, x_row, x_step, w_step;
+  float *c;
+  int64_t c_row;
+  bool load;
+} lo_tile;
+typedef void (*lo_microkernel)(const lo_tile *tile);
+
+enum { LO_ROW_MAJOR, LO_K_MAJOR };
+enum { LO_MAX_TILE_ROWS = 14, LO_MAX_PANEL = 32, LO_MAX_VECTORS = 2 };
+
+/* Tiles of 1..rows rows by 1..vectors vectors; a panel of W is vectors * lanes wide. */
+typedef struct lo_microkernels {
+  lo_kernel kernels[2]; /* for lo_select: with W in place, with W packed */
+  int rows, vectors, lanes;
+  double flops_per_ns; /* about what a core does: decides only whether threads pay */
+  lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
+} lo_microkernels;
+
+/* Memory of an epilogue's operand: element (i, j) at base + (i * stride + j) elements; NULL:
+ * absent. */
+typedef struct lo_plane {
+  char *base;
+  int64_t stride;
+  layerops_type type;
+} lo_plane;
+
+/* The epilogue of common/product.h with its scalars read. */
+typedef struct lo_finish {
+  float alpha, beta;
+  lo_plane bias, preact, residual, saved, c;
+  layerops_activation activation, derivative;
+  float slope, derivative_slope;
+} lo_finish;
+
+typedef struct lo_sgd_step {
+  float lr, momentum, weight_decay;
+  bool nesterov;
+} lo_sgd_step;
+
+typedef struct lo_adam_step {
+  float lr, beta1, beta2, epsilon, decay, rest1, rest2, /* rest: 1 - beta */
+      correction1, correction2;                         /* 1 / (1 - beta^t) */
+  bool decoupled;
+} lo_adam_step;
+
+/* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
+ * place. */
+typedef struct lo_isa {
+  const char *name;
+  const lo_microkernels *product;
+  /* Converts n elements; load from any type of copy (i32 rounds to f32; `odd` rounds it to odd, so
+   * that a second rounding to 16 bits is right), store to any. */
+  void (*load)(layerops_type type, const void *from, float *to, int64_t n);
+  void (*load_odd)(const int32_t *from, float *to, int64_t n);
+  void (*store)(layerops_type type, const float *from, void *to, int64_t n);
+  /* load of `rows` rows of n floats; strides in elements */
+  void (*load_rows)(layerops_type type, const void *from, int64_t from_row, float *to,
+                    int64_t to_row, int64_t rows, int64_t n);
+  /* to[c * to_row + r] = from[r * from_row + c] */
+  void (*transpose)(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows,
+                    int64_t cols);
+  /* Finishes a tile of sums (rows at stride tile_row, padded to whole vectors) that stands at (i,
+   * j). */
+  void (*finish)(const lo_finish *f, float *tile, int64_t tile_row, int64_t i, int64_t j,
+                 int64_t rows, int64_t cols);
+  void (*activate)(layerops_activation kind, float slope, const float *x, float *y, int64_t n);
+  void (*derive)(layerops_activation kind, float slope, const float *dy, const float *saved,
+                 float *dx, int64_t n);
+  void (*add)(const float *x, float *sum, int64_t n); /* sum += x */
+  float (*maximum)(const float *x, int64_t n);        /* NaN ignored; -infinity where n is 0 */
+  bool (*any_nan)(const float *x, int64_t n);
+  /* y = exp(x - shift), and the sums of y: lanes[j % 16] += y[j] */
+  void (*exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n);
+  void (*scale)(const float *x, float factor, float *y, int64_t n);     /* y = x * factor */
+  void (*shift)(const float *x, float a, float b, float *y, int64_t n); /* y = (x - a) - b */
+  /* lanes[j % 16] += p * (b - (x - a)) where p is not 0; mass[j % 16] += p */
+  void (*cross)(const float *x, const float *p, float a, float b, float *lanes, float *mass,
+                int64_t n);
+  void (*blend)(const float *y, float a, const float *p, float b, float *d,
+                int64_t n); /* a y - b p */
+  /* lanes[j % 16] += (y - t)^2; d = scale * (y - t) unless d is NULL */
+  void (*squares)(const float *y, const float *t, float scale, float *d, float *lanes, int64_t n);
+  void (*sgd)(const lo_sgd_step *s, float *w, const float *g, float *v,
+              int64_t n); /* v may be NULL */
+  void (*adam)(const lo_adam_step *s, float *w, const float *g, float *m, float *v, int64_t n);
+} lo_isa;
+
+extern const lo_microkernels lo_microkernels_portable, lo_microkernels_avx2;
+extern const lo_microkernels lo_microkernels_avx512, lo_microkernels_neon;
+/* Why a plan (backends/cpu/product.h) has W packed. */
+const char *lo_refuses_w_in_place(layerops_context *ctx, const void *plan);
+
+extern const lo_isa lo_isa_portable, lo_isa_avx2, lo_isa_avx512, lo_isa_neon;
+
+#endif

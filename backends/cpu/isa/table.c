@@ -1,0 +1,30 @@
+#include <config.h>
+
+#include "backends/cpu/isa/part.h"
+
+#define STRING_(x) #x
+#define STRING(x)  STRING_(x)
+
+const lo_isa LO_ISA_NAME(lo_isa) = {
+    .name = STRING(LO_ISA),
+    .product = &LO_ISA_NAME(lo_microkernels),
+    .load = LO_ISA_NAME(lo_load),
+    .load_odd = LO_ISA_NAME(lo_load_odd),
+    .store = LO_ISA_NAME(lo_store),
+    .load_rows = LO_ISA_NAME(lo_load_rows),
+    .transpose = LO_ISA_NAME(lo_transpose),
+    .finish = LO_ISA_NAME(lo_finish_tile),
+    .activate = LO_ISA_NAME(lo_activate),
+    .derive = LO_ISA_NAME(lo_derive),
+    .add = LO_ISA_NAME(lo_add),
+    .maximum = LO_ISA_NAME(lo_maximum),
+    .any_nan = LO_ISA_NAME(lo_any_nan),
+    .exp_sum = LO_ISA_NAME(lo_exp_sum),
+    .scale = LO_ISA_NAME(lo_scale),
+    .shift = LO_ISA_NAME(lo_shift),
+    .cross = LO_ISA_NAME(lo_cross),
+    .blend = LO_ISA_NAME(lo_blend),
+    .squares = LO_ISA_NAME(lo_squares),
+    .sgd = LO_ISA_NAME(lo_sgd),
+    .adam = LO_ISA_NAME(lo_adam),
+};

@@ -1,0 +1,75 @@
+/* The product of common/product.h on the CPU: first a plan, then the run.
+ *
+ * A plan cuts C into pieces, one after the other in a task; tasks run in parallel and share nothing
+ * but the operands, so that there is one parallel region and no barrier. Within a piece:
+ *
+ *   for stripes of rows                  (all rows, unless k is cut: partial sums need a place)
+ *     for blocks of columns              pack W: panels [k][panel], as many as stay in L2
+ *       for blocks of k
+ *         for blocks of rows             copy X, where it is not used in place
+ *           tiles                        microkernel; behind the last block of k the epilogue
+ *
+ * Each element of C is one chain of additions in k order, which a block of k takes up from the
+ * stored f32: bits depend neither on blocks nor on pieces. Here X is op(A), W is op(B). */
+#ifndef LO_CPU_PRODUCT_H
+#define LO_CPU_PRODUCT_H
+
+#include "backends/cpu/cpu.h"
+
+typedef struct lo_plan {
+  const lo_product *p;
+  const lo_isa *isa;
+  const lo_microkernels *mk;
+  int64_t k;                                 /* 0 where alpha is */
+  int64_t panel;                             /* columns of a panel of W */
+  int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
+  bool w_in_place, x_in_place;
+  bool plain;                    /* the sums are C */
+  int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */
+  int64_t tasks;
+  int64_t w_floats, x_floats, c_floats; /* scratch of a task */
+  lo_finish finish;
+} lo_plan;
+
+/* Floats from one row to the next of a copy of X: whole cache lines and one more, so that rows fall
+ * into different sets of L1. */
+static inline int64_t lo_copied_row(int64_t columns) {
+  int64_t lines = (columns + 15) / 16;
+  return (lines % 2 ? lines + 2 : lines + 1) * 16;
+}
+
+/* The plan; sets ctx->kernel. */
+void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan);
+
+/* Bytes of scratch that the run needs, aligned to a cache line. */
+static inline int64_t lo_plan_scratch(const lo_plan *plan) {
+  return plan->tasks * (plan->w_floats + plan->x_floats + plan->c_floats) * (int64_t)sizeof(float);
+}
+
+void lo_product_run(layerops_context *ctx, const lo_plan *plan, float *scratch);
+
+/* The whole product, scratch included. */
+layerops_status lo_product_do(layerops_context *ctx, const lo_product *p);
+
+/* Packs columns [j, j + n) x [k, k + depth) of op(B), whose first element of type is at `from`, to
+ * panels; each is `depth` rows of `panel` floats, padded with zeros to whole vectors. */
+typedef struct lo_pack {
+  const lo_isa *isa;
+  const char *from;
+  layerops_type type;
+  int64_t row; /* elements from one row of B to the next */
+  int trans;   /* B is [n][k] */
+  int64_t panel;
+} lo_pack;
+void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to);
+
+lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch);
+void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f);
+
+/* sum[j] = the sum over the rows of m, in slices of rows that depend on nothing else, + beta *
+ * sum[j]. */
+int64_t lo_column_sum_scratch(const layerops_matrix *m);
+void lo_column_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
+                   const layerops_matrix *sum, float *scratch);
+
+#endif

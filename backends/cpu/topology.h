@@ -1,0 +1,27 @@
+/* The machine as hwloc and the control groups describe it. */
+#ifndef LO_CPU_TOPOLOGY_H
+#define LO_CPU_TOPOLOGY_H
+
+#include "common/context.h"
+
+typedef struct lo_caches {
+  int64_t l1, l2,
+      l3; /* bytes: one core's, one core's (its part where cores share one), the chip's */
+} lo_caches;
+
+/* Sizes where the machine does not tell are those of a small core. Loaded once, thread-safe. */
+lo_caches lo_topology_caches(void);
+
+/* Cores that the calling thread may run on: cpuset and its own affinity. */
+int lo_topology_cores(void);
+/* The same, but no more than the control groups' bandwidth allows: threads that make sense. */
+int lo_topology_threads(void);
+
+/* Fills description, units, clock_mhz, memory and caches. */
+void lo_topology_describe(layerops_device_info *info);
+
+/* CPUs' worth of time that the control groups of this process and their ancestors allow, 0 for no
+ * limit. `root` stands before /proc and the mount points ("" but in tests). */
+double lo_cgroup_quota(const char *root);
+
+#endif
