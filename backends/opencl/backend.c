@@ -1,0 +1,30 @@
+/* The OpenCL backend's table. */
+#include <config.h>
+
+#include "backends/opencl/opencl.h"
+
+const struct lo_backend lo_backend_opencl = {
+    .name = "opencl",
+    .count = lo_cl_count,
+    .info = lo_cl_info,
+    .index_of = lo_cl_index_of,
+    .open = lo_cl_open,
+    .close = lo_cl_close,
+    .sync = lo_cl_sync,
+    .wait = lo_cl_wait,
+    .buffer_create = lo_cl_buffer_create,
+    .buffer_wrap = lo_cl_buffer_wrap,
+    .buffer_release = lo_cl_buffer_release,
+    .write = lo_cl_write,
+    .read = lo_cl_read,
+    .event_create = lo_cl_event_create,
+    .event_record = lo_cl_event_record,
+    .event_wait = lo_cl_event_wait,
+    .event_elapsed = lo_cl_event_elapsed,
+    .event_destroy = lo_cl_event_destroy,
+    .ops =
+        {
+            .gemm = lo_cl_gemm,
+            .linear_forward = lo_cl_linear_forward,
+        },
+};

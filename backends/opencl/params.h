@@ -1,0 +1,130 @@
+/* What the host hands to a kernel beside its buffers, read by C and by OpenCL C. No struct has padding. */
+#ifndef LO_OPENCL_PARAMS_H
+#define LO_OPENCL_PARAMS_H
+
+#ifdef __OPENCL_VERSION__
+#define LO_LONG  long
+#define LO_INT   int
+#define LO_FLOAT float
+#else
+#define LO_LONG  int64_t
+#define LO_INT   int32_t
+#define LO_FLOAT float
+#endif
+
+/* A view: in elements of `type`, LO_TYPE_NONE where absent. */
+typedef struct lo_cl_view {
+  LO_LONG offset, stride, batch_stride;
+  LO_INT type, reserved;
+} lo_cl_view;
+
+/* A scalar: an element of a buffer, or a value where offset is -1. */
+typedef struct lo_cl_scalar {
+  LO_LONG offset;
+  LO_FLOAT value;
+  LO_INT reserved;
+} lo_cl_scalar;
+
+typedef struct lo_cl_epilogue {
+  lo_cl_scalar alpha, beta;
+  lo_cl_view c, bias, preact, residual, saved;
+  LO_INT activation, derivative;
+  LO_FLOAT slope, derivative_slope;
+} lo_cl_epilogue;
+
+/* An operand of a product with its strides named by meaning: `across` from one of its m rows (or n
+ * columns) to the next, `along` from one step of k to the next. */
+typedef struct lo_cl_operand {
+  LO_LONG offset, across, along, batch_stride;
+  LO_LONG count; /* m or n */
+  LO_INT type, reserved;
+} lo_cl_operand;
+
+typedef struct lo_cl_product {
+  lo_cl_epilogue epilogue;
+  lo_cl_operand a, b;
+  LO_LONG k;
+  LO_LONG row, col; /* of C, where the operands' first row and column stand */
+  LO_LONG batch;    /* of C, of the first group */
+  LO_LONG tiles;    /* row tiles of one group */
+} lo_cl_product;
+
+/* Copies op(A)'s rows or op(B)'s columns into panels of a tile's width, as f32. */
+typedef struct lo_cl_pack {
+  lo_cl_operand from;
+  LO_LONG k, chunk; /* steps of k; those of one group */
+  LO_LONG to;       /* offset of the panels in floats */
+  LO_LONG batch;    /* of the operand, of the first group */
+} lo_cl_pack;
+
+/* Sums over k of op(A)[i,k]. */
+typedef struct lo_cl_sum {
+  lo_cl_operand a;
+  lo_cl_view to;
+  lo_cl_scalar beta;
+  LO_LONG k, chunk, chunks;
+  LO_LONG partial; /* offset of the chunks' sums in floats */
+} lo_cl_sum;
+
+/* A block-sparse product: values [count, block, block], transposed into `packed` by CPU devices. */
+typedef struct lo_cl_bsr {
+  lo_cl_epilogue epilogue;
+  lo_cl_operand a;
+  LO_LONG packed; /* offset in floats */
+  LO_LONG count;  /* blocks */
+} lo_cl_bsr;
+
+/* Element-wise work on views of one shape: a group of columns of a group of rows for each item. */
+typedef struct lo_cl_map {
+  LO_LONG rows, cols;
+  LO_LONG item_rows, item_cols; /* of one item */
+  LO_LONG col_items, items;     /* items across a row; in all */
+  lo_cl_view view[4];
+  LO_INT kind, flag; /* an activation, a variant */
+  LO_FLOAT slope, factor;
+  LO_LONG partial; /* offset of the items' sums in floats */
+} lo_cl_map;
+
+/* A scalar of an optimizer's step: Adam's betas with what follows from them in double. */
+typedef struct lo_cl_step {
+  lo_cl_scalar lr, momentum, weight_decay; /* sgd; lr and weight_decay of adam too */
+  lo_cl_scalar beta1, beta2, epsilon, step;
+  LO_FLOAT rest1, rest2; /* 1 - beta where beta is a value */
+  LO_FLOAT log1, log2;   /* log(beta) */
+} lo_cl_step;
+
+/* Softmax and cross-entropy: a group for each row. */
+typedef struct lo_cl_rows {
+  LO_LONG rows, cols;
+  lo_cl_view x, y; /* logits and dlogits */
+  lo_cl_view labels, probabilities;
+  lo_cl_view loss, losses, correct;
+  lo_cl_scalar grad_scale;
+  LO_LONG ignore;                 /* a label, or less than any */
+  LO_LONG sums, hits, counted;    /* offsets in floats and ints of the scratch memory */
+  LO_INT log, mean;
+} lo_cl_rows;
+
+/* Moving rows: copy, gather, transpose. */
+typedef struct lo_cl_move {
+  LO_LONG rows, cols;
+  LO_LONG item_rows, item_cols, col_items, items;
+  lo_cl_view x, y, index;
+  lo_cl_scalar value;
+  LO_LONG limit; /* rows that an index may name */
+} lo_cl_move;
+
+/* The device's error word: what a kernel found. */
+enum {
+  LO_CL_FAULT_SET,
+  LO_CL_FAULT_KIND, /* 1: labels of cross_entropy, 2: index of gather */
+  LO_CL_FAULT_AT,   /* low and high half */
+  LO_CL_FAULT_AT_HIGH,
+  LO_CL_FAULT_VALUE,
+  LO_CL_FAULT_LIMIT,
+  LO_CL_FAULT_LIMIT_HIGH,
+  LO_CL_FAULT_WORDS
+};
+enum { LO_CL_FAULT_LABELS = 1, LO_CL_FAULT_INDEX = 2 };
+
+#endif
