@@ -42,6 +42,7 @@ static inline const char *scratch_path(const char *name) {
 }
 
 static inline void scratch_write(const char *name, const void *data, size_t size) {
+  remove(scratch_path(name)); /* ext4 waits for the disk where a file is truncated and rewritten */
   FILE *file = fopen(scratch_path(name), "wb");
   if (!file || (size && fwrite(data, size, 1, file) != 1) || fclose(file)) {
     perror(name);
