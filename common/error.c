@@ -1,5 +1,6 @@
 #include <config.h>
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -12,6 +13,9 @@ layerops_status lo_fail(layerops_status status, const char *format, ...) {
   va_start(list, format);
   vsnprintf(message, sizeof message, format, list);
   va_end(list);
+  /* A message may quote a hostile file, and goes to a terminal; a compiler's log keeps its lines. */
+  for (char *p = message; *p; p++)
+    if (iscntrl((unsigned char)*p) && *p != '\n' && *p != '\t') *p = '?';
   return status;
 }
 

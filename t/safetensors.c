@@ -134,6 +134,7 @@ static void hostile(void) {
        "inside the tensor that ends at byte 4", 0},
       {"{\"a\":" ENTRY("F32", "[1]", 0, 4) ",\"a\":" ENTRY("F32", "[1]", 4, 8) "}", 8,
        "duplicate object key", 0},
+      {"{\"\\u001b[2J\":1}", 0, "tensor \"?[2J\": no object with a dtype", 0},
       {"{\"__metadata__\":1}", 0, "__metadata__ is not an object", 0},
       {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__: \"a\" is not a string", 0},
   };
