@@ -40,6 +40,11 @@ ops_ldadd = %D%/conformance/libconformance.la liblayerops.la
 %C%_ops_bsr_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"bsr"'
 %C%_ops_bsr_LDADD = $(ops_ldadd)
 
+# The reference itself.
+check_PROGRAMS += %D%/reference %D%/reference_pytorch
+%C%_reference_SOURCES = %D%/reference.c %D%/oracle.h %D%/tap.h
+%C%_reference_pytorch_SOURCES = %D%/reference_pytorch.c %D%/npy.h %D%/oracle.h %D%/tap.h
+
 # The data sets, and what the network rests on.
 check_PROGRAMS += %D%/csv %D%/dataset %D%/fuzz %D%/random %D%/safetensors
 %C%_csv_SOURCES = %D%/csv.c %D%/is.h %D%/scratch.h %D%/tap.h
