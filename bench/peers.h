@@ -7,10 +7,10 @@
 
 struct bench_peer_entry {
   const char *name;
-  const char *kind;               /* of the devices that it runs on: "cpu", "opencl", "cuda" */
-  void (*before_load)(void);      /* what must be set before the library is loaded, or NULL */
-  const struct bench_peer *peer;  /* NULL: not available */
-  char reason[256];               /* why not */
+  const char *kind;              /* of the devices that it runs on: "cpu", "opencl", "cuda" */
+  void (*before_load)(void);     /* what must be set before the library is loaded, or NULL */
+  const struct bench_peer *peer; /* NULL: not available */
+  char reason[256];              /* why not */
 };
 
 /* Loads the modules from the folder; returns the table, which ends with a NULL name. */
