@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/host.h"
+
 #define SCHEMA "layerops-device/1"
 
 /* Where reading stands, for the sentence of a failure. */
@@ -21,6 +23,7 @@ struct reader {
 
 static bool fail(const struct reader *r, const char *place, const char *what) {
   snprintf(r->why, r->why_size, "%s: %s: %s", r->path, place, what);
+  bench_printable(r->why);
   return false;
 }
 
@@ -123,9 +126,10 @@ static bool read_device(const struct reader *r, const json_t *json, struct bench
 static json_t *load(const struct reader *r) {
   json_error_t error;
   json_t *json = json_load_file(r->path, JSON_REJECT_DUPLICATES, &error);
-  if (!json)
-    snprintf(r->why, r->why_size, "%s:%d:%d: %s", r->path, error.line, error.column, error.text);
-  return json;
+  if (json) return json;
+  snprintf(r->why, r->why_size, "%s:%d:%d: %s", r->path, error.line, error.column, error.text);
+  bench_printable(r->why);
+  return NULL;
 }
 
 bool bench_device_read(const char *path, struct bench_device *device, char *why, size_t why_size) {

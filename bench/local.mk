@@ -125,8 +125,16 @@ endif
 %C%_peers_cublaslt_la_LDFLAGS = $(peer_ldflags)
 %C%_peers_cublaslt_la_LIBADD = $(peer_parts) $(CUBLASLT_LIBS) $(CUDA_LIBS)
 
-check_PROGRAMS += t/bench
-t_bench_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-t_bench_SOURCES = t/bench.c t/tap.h
-t_bench_LDADD = $(bench_libs)
+bench_tests_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
+bench_tests_ldadd = $(bench_libs) $(ZLIB_LIBS)
+check_PROGRAMS += t/bench t/bench_replay t/bench_suite
+t_bench_CFLAGS = $(bench_tests_cflags)
+t_bench_SOURCES = t/bench.c t/scratch.h t/tap.h
+t_bench_LDADD = $(bench_tests_ldadd)
+t_bench_replay_CFLAGS = $(bench_tests_cflags)
+t_bench_replay_SOURCES = t/bench_replay.c t/tap.h
+t_bench_replay_LDADD = $(bench_tests_ldadd)
+t_bench_suite_CFLAGS = $(bench_tests_cflags)
+t_bench_suite_SOURCES = t/bench_suite.c t/scratch.h t/tap.h
+t_bench_suite_LDADD = $(bench_tests_ldadd)
 check_SCRIPTS += t/bench_cli.t

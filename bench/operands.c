@@ -33,6 +33,7 @@ static uint16_t to_f16(float value) {
   double size = fabs((double)value);
   int exponent;
   if (isnan(value)) return 0x7e00;
+  if (size == 0) return sign;
   if (size >= 65520) return sign | 0x7c00;
   frexp(size, &exponent);
   if (exponent < -13) exponent = -13; /* subnormals share one spacing */

@@ -43,7 +43,7 @@ static void load(const char *folder, struct bench_peer_entry *entry) {
     entry->peer = peer;
 }
 
-const struct bench_peer_entry *bench_peers_load(const char *folder) {
+struct bench_peer_entry *bench_peers_load(const char *folder) {
   for (struct bench_peer_entry *e = entries; e->name; e++)
     if (!e->peer) load(folder, e);
   return entries;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/host.h"
+
 #define PREFIX     "layerops: "
 #define SEED       1
 #define SIZE_LIMIT (INT64_C(1) << 40)
@@ -113,11 +115,13 @@ bool bench_line_read(const char *text, struct bench_line *line, char *why, size_
   char *word = strtok_r(copy, " \n", &rest);
   if (!word || !read_op(word, &line->op)) {
     snprintf(why, why_size, "'%.40s' is not an operation", word ? word : "");
+    bench_printable(why);
     return false;
   }
   while ((word = strtok_r(NULL, " \n", &rest)))
     if (!read_pair(line, word)) {
       snprintf(why, why_size, "'%.80s' is not understood", word);
+      bench_printable(why);
       return false;
     }
   if (line->device[0] && line->type && line->out) return true;

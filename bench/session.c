@@ -143,19 +143,27 @@ static int enter_library(struct race *race) {
   return 1;
 }
 
-static bool enter_peer(struct race *race, const struct bench_peer_entry *p) {
+/* A peer's refusal is told once, not at each row of a suite. */
+static bool refused(struct race *race, struct bench_peer_entry *p, const char *why) {
+  struct bench_session *s = race->session;
+  const char *id = race->operands.row->id, *device = race->target->info.name;
+  if (strcmp(p->reason, why)) say(device, id, p->name, why);
+  snprintf(p->reason, sizeof p->reason, "%s", why);
+  return bench_report_skip(&s->report, id, device, p->name, why);
+}
+
+static bool enter_peer(struct race *race, struct bench_peer_entry *p) {
   struct entrant *e = &race->entrants[race->count];
-  const char *id = race->operands.row->id;
   char why[256];
   *e = (struct entrant){.name = p->name, .peer = p->peer};
   if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
-    return skip(race->session, id, race->target, p->name, why);
+    return refused(race, p, why);
   if (check_entrant(race, e)) {
     race->count++;
     return true;
   }
   p->peer->close(e->state);
-  return skip(race->session, id, race->target, p->name, "its call failed");
+  return skip(race->session, race->operands.row->id, race->target, p->name, "its call failed");
 }
 
 static bool enter_peers(struct race *race) {
@@ -172,7 +180,7 @@ static bool enter_peers(struct race *race) {
                            .w = race->operands.w,
                            .bias = race->operands.bias,
                            .y = race->operands.y};
-  for (const struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
+  for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
     if (p->peer && !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p))
       return false;
   return true;
