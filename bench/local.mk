@@ -62,7 +62,7 @@ dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patte
 peersdir = $(pkglibdir)/peers
 peers_LTLIBRARIES =
 peer_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS)
-peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -avoid-version -no-undefined \
+peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no-undefined \
 	-export-symbols-regex '^layerops_bench_peer$$'
 
 # -ffast-math for this file alone: see there.
