@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"devices", "list the devices, and why others are absent", tool_devices},
     {"train", "train a network on a data set", tool_train},
     {"predict", "classify samples with a trained network", tool_predict},
+    {"bench", "measure layers, beside peer libraries", tool_bench},
     {"help", "tell about a command", help_run},
 };
 #define COUNT (sizeof commands / sizeof *commands)
