@@ -13,6 +13,38 @@ test_environment = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_buildd
 	bindir='$(bindir)' libdir='$(libdir)' includedir='$(includedir)'
 AM_TESTS_ENVIRONMENT = export $(test_environment);
 
+# Every operation on every device against the reference, in several programs that run in parallel.
+check_PROGRAMS += %D%/ops_gemm %D%/ops_linear %D%/ops_backward %D%/ops_rows %D%/ops_move %D%/ops_update \
+	%D%/ops_bsr
+ops_sources = %D%/ops.c %D%/devices.h %D%/tap.h
+ops_ldadd = %D%/conformance/libconformance.la liblayerops.la
+%C%_ops_gemm_SOURCES = $(ops_sources)
+%C%_ops_gemm_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"gemm"'
+%C%_ops_gemm_LDADD = $(ops_ldadd)
+%C%_ops_linear_SOURCES = $(ops_sources)
+%C%_ops_linear_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"linear_forward"'
+%C%_ops_linear_LDADD = $(ops_ldadd)
+%C%_ops_backward_SOURCES = $(ops_sources)
+%C%_ops_backward_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"linear_backward"'
+%C%_ops_backward_LDADD = $(ops_ldadd)
+%C%_ops_rows_SOURCES = $(ops_sources)
+%C%_ops_rows_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"activation,softmax,cross_entropy,mse"'
+%C%_ops_rows_LDADD = $(ops_ldadd)
+%C%_ops_move_SOURCES = $(ops_sources)
+%C%_ops_move_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"fill,copy,transpose,gather"'
+%C%_ops_move_LDADD = $(ops_ldadd)
+%C%_ops_update_SOURCES = $(ops_sources)
+%C%_ops_update_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"sgd,adam"'
+%C%_ops_update_LDADD = $(ops_ldadd)
+%C%_ops_bsr_SOURCES = $(ops_sources)
+%C%_ops_bsr_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"bsr"'
+%C%_ops_bsr_LDADD = $(ops_ldadd)
+
+# The reference itself.
+check_PROGRAMS += %D%/reference %D%/reference_pytorch
+%C%_reference_SOURCES = %D%/reference.c %D%/oracle.h %D%/tap.h
+%C%_reference_pytorch_SOURCES = %D%/reference_pytorch.c %D%/npy.h %D%/oracle.h %D%/tap.h
+
 # The data sets, and what the network rests on.
 check_PROGRAMS += %D%/csv %D%/dataset %D%/fuzz %D%/random %D%/safetensors
 %C%_csv_SOURCES = %D%/csv.c %D%/is.h %D%/scratch.h %D%/tap.h

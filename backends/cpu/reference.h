@@ -7,11 +7,25 @@
 
 #include "common/context.h"
 
-/* The value of 16 bits of f16 or bf16, and the 16 bits nearest to a value (ties to even). */
-double lo_ref_decode_half(layerops_type type, uint16_t bits);
+/* The value of 16 bits of f16 or bf16. bf16 is the upper half of an f32; an f16 with its exponent
+ * moved is 2^112 times too small as one, a subnormal one is counted in its least unit. Inline,
+ * since products spend their time here. */
+static inline double lo_ref_decode_half(layerops_type type, uint16_t bits) {
+  uint32_t magnitude = bits & 0x7fff, wide = magnitude << 16;
+  float f;
+  if (type == LAYEROPS_F16)
+    wide = magnitude >= 0x7c00 ? 0x7f800000 | magnitude << 13 : magnitude << 13;
+  memcpy(&f, &wide, sizeof f);
+  double value = f;
+  if (type == LAYEROPS_F16 && magnitude < 0x7c00)
+    value = magnitude < 0x400 ? magnitude * 0x1p-24 : value * 0x1p112;
+  return bits & 0x8000 ? -value : value;
+}
+
+/* The 16 bits nearest to a value, ties to even. */
 uint16_t lo_ref_encode_half(layerops_type type, double x);
 
-/* Element (i, j) of batch entry l. Inline: products spend their time here. */
+/* Element (i, j) of batch entry l. */
 static inline double lo_ref_load_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j) {
   int64_t at = l * v->batch_stride + i * v->stride + j;
   const void *base = lo_address(v);

@@ -18,17 +18,6 @@ static const format *format_of(layerops_type type) {
   return type == LAYEROPS_F16 ? &f16 : &bf16;
 }
 
-double lo_ref_decode_half(layerops_type type, uint16_t bits) {
-  const format *f = format_of(type);
-  unsigned magnitude = bits & 0x7fff, exponent = magnitude >> f->fraction;
-  unsigned fraction = magnitude & ((1u << f->fraction) - 1);
-  double sign = bits & 0x8000 ? -1 : 1;
-  if (magnitude > f->infinity) return NAN;
-  if (magnitude == f->infinity) return sign * INFINITY;
-  if (!exponent) return sign * ldexp(fraction, f->least - f->fraction);
-  return sign * ldexp(fraction + (1u << f->fraction), (int)exponent - 1 + f->least - f->fraction);
-}
-
 uint16_t lo_ref_encode_half(layerops_type type, double x) {
   const format *f = format_of(type);
   unsigned sign = signbit(x) ? 0x8000 : 0;

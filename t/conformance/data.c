@@ -1,0 +1,345 @@
+/* Operands: seeded values, their memory on each side, guards around. */
+#include <config.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "t/conformance/session.h"
+
+/* ---- memory of a case ---- */
+
+struct cf_block {
+  struct cf_block *next;
+  size_t mapped; /* bytes of a mapping that begins at `pages`; 0: the block itself is the memory */
+  void *pages;
+};
+
+static void out_of_memory(size_t bytes) {
+  fprintf(stderr, "conformance: no memory for %zu bytes\n", bytes);
+  exit(1);
+}
+
+static struct cf_block *add_block(cf_session *s, size_t bytes) {
+  struct cf_block *block = calloc(1, sizeof *block + bytes);
+  if (!block) out_of_memory(bytes);
+  block->next = s->blocks;
+  s->blocks = block;
+  return block;
+}
+
+void *cf_memory(cf_session *s, size_t bytes) {
+  return add_block(s, bytes) + 1;
+}
+
+static size_t up(size_t bytes, size_t page) {
+  return (bytes + page - 1) / page * page;
+}
+
+/* `bytes` between two pages without access, standing at the start or at the end of the room. */
+static void *fenced(cf_session *s, size_t bytes, bool at_start) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), room = up(bytes ? bytes : 1, page);
+  char *pages = mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(pages + page, room, PROT_READ | PROT_WRITE))
+    out_of_memory(room + 2 * page);
+  struct cf_block *block = add_block(s, 0);
+  block->pages = pages;
+  block->mapped = room + 2 * page;
+  return at_start ? pages + page : pages + page + room - bytes;
+}
+
+void cf_free_case(cf_session *s) {
+  for (cf_operand *o = s->operands; o; o = o->next)
+    for (int side = 0; side < CF_SIDE_COUNT; side++) layerops_buffer_destroy(o->buffer[side]);
+  s->operands = NULL;
+  for (struct cf_block *b = s->blocks, *next; b; b = next) {
+    next = b->next;
+    if (b->mapped) munmap(b->pages, b->mapped);
+    free(b);
+  }
+  s->blocks = NULL;
+}
+
+/* ---- numbers ---- */
+
+uint64_t cf_random(cf_session *s) { /* splitmix64 */
+  uint64_t z = s->random += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double cf_uniform(cf_session *s, double low, double high) {
+  return low + (high - low) * (double)(cf_random(s) >> 11) * 0x1p-53;
+}
+
+int64_t cf_below(cf_session *s, int64_t limit) {
+  return (int64_t)(cf_random(s) % (uint64_t)limit);
+}
+
+static double draw(cf_session *s, cf_fill fill) {
+  switch (fill) {
+  case CF_ONE:
+    return 1;
+  case CF_REAL:
+    return cf_uniform(s, -1, 1);
+  case CF_UNIT:
+    return cf_uniform(s, 0, 1);
+  case CF_WIDE:
+    return cf_uniform(s, -12, 12);
+  case CF_INTEGER:
+    return (double)(cf_below(s, 9) - 4);
+  case CF_NAN:
+    return NAN;
+  default:
+    return 0;
+  }
+}
+
+static double magnitude_of(layerops_type type, unsigned bits) {
+  int digits = type == LAYEROPS_F16 ? 10 : 7, bias = type == LAYEROPS_F16 ? 15 : 127;
+  int exponent = (int)(bits >> digits), last = 2 * bias + 1;
+  double fraction = (double)(bits & ((1u << digits) - 1));
+  if (exponent == last) return fraction ? NAN : INFINITY;
+  if (exponent) fraction += 1 << digits;
+  return ldexp(fraction, (exponent ? exponent : 1) - bias - digits);
+}
+
+/* All 2^15 magnitudes of f16 and bf16, computed once. */
+static double decode_half(layerops_type type, unsigned bits) {
+  static double all[2][0x8000];
+  static bool ready;
+  for (unsigned i = 0; !ready && i < 0x8000; i++) {
+    all[0][i] = magnitude_of(LAYEROPS_F16, i);
+    all[1][i] = magnitude_of(LAYEROPS_BF16, i);
+  }
+  ready = true;
+  double magnitude = all[type == LAYEROPS_BF16][bits & 0x7fff];
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+/* The nearest of all numbers of the format, found by halving; the even one of two equally near. */
+static unsigned encode_half(layerops_type type, double x) {
+  unsigned sign = signbit(x) ? 0x8000u : 0, infinity = type == LAYEROPS_F16 ? 0x7c00u : 0x7f80u;
+  double magnitude = fabs(x);
+  if (isnan(x)) return sign | infinity | 0x40u | (type == LAYEROPS_F16 ? 0x200u : 0);
+  unsigned low = 0,
+           high = infinity; /* low <= magnitude, and magnitude < high or high is infinity */
+  if (isinf(x)) return sign | infinity;
+  while (high - low > 1) {
+    unsigned middle = (low + high) / 2;
+    if (decode_half(type, middle) <= magnitude)
+      low = middle;
+    else
+      high = middle;
+  }
+  double below = decode_half(type, low);
+  /* what infinity stands for when rounding: the number that would follow the largest */
+  double above =
+      high == infinity ? 2 * below - decode_half(type, low - 1) : decode_half(type, high);
+  double rest = magnitude - below, gap = above - magnitude;
+  bool rounds_up = rest > gap || (rest == gap && (low & 1));
+  return sign | (rounds_up ? high : low);
+}
+
+static double saturated(double x, double low, double high) {
+  if (isnan(x)) return 0;
+  return x < low ? low : x > high ? high : nearbyint(x);
+}
+
+void cf_encode(layerops_type type, double x, void *element) {
+  float f = (float)x;
+  int32_t i = (int32_t)saturated(x, INT32_MIN, INT32_MAX);
+  int8_t b = (int8_t)saturated(x, INT8_MIN, INT8_MAX);
+  uint8_t u = (uint8_t)saturated(x, 0, UINT8_MAX);
+  uint16_t h = 0;
+  switch (type) {
+  case LAYEROPS_F32:
+    memcpy(element, &f, sizeof f);
+    break;
+  case LAYEROPS_I32:
+    memcpy(element, &i, sizeof i);
+    break;
+  case LAYEROPS_I8:
+    memcpy(element, &b, sizeof b);
+    break;
+  case LAYEROPS_U8:
+    memcpy(element, &u, sizeof u);
+    break;
+  default:
+    h = (uint16_t)encode_half(type, x);
+    memcpy(element, &h, sizeof h);
+  }
+}
+
+double cf_decode(layerops_type type, const void *element) {
+  float f;
+  int32_t i;
+  uint16_t h;
+  switch (type) {
+  case LAYEROPS_F32:
+    memcpy(&f, element, sizeof f);
+    return f;
+  case LAYEROPS_I32:
+    memcpy(&i, element, sizeof i);
+    return i;
+  case LAYEROPS_I8:
+    return *(const int8_t *)element;
+  case LAYEROPS_U8:
+    return *(const uint8_t *)element;
+  default:
+    memcpy(&h, element, sizeof h);
+    return decode_half(type, h);
+  }
+}
+
+double cf_rounded(layerops_type type, double x) {
+  unsigned char element[8];
+  cf_encode(type, x, element);
+  return cf_decode(type, element);
+}
+
+/* ---- operands ---- */
+
+/* Guard elements behind the view; before it stand `offset` of them. */
+enum { GUARD = 16 };
+
+static int64_t view_elements(const layerops_matrix *v) {
+  if (!v->rows || !v->cols || !v->batch) return 0;
+  return (v->batch - 1) * v->batch_stride + (v->rows - 1) * v->stride + v->cols;
+}
+
+cf_operand *cf_batched(cf_session *s, const char *name, layerops_type type, int64_t batch,
+                       int64_t rows, int64_t cols, cf_fill fill) {
+  cf_operand *o = cf_memory(s, sizeof *o);
+  o->session = s;
+  o->name = name;
+  o->shape = layerops_matrix_make(NULL, NULL, type, rows, cols);
+  o->shape.stride = cols + s->layout.pad;
+  o->shape.batch = batch;
+  if (batch != 1) o->shape.batch_stride = rows * o->shape.stride + s->layout.gap;
+  o->shape.offset = s->variant == CF_PAGE_START ? 0 : s->layout.offset;
+  o->count = batch * rows * cols;
+  o->elements = o->shape.offset + view_elements(&o->shape);
+  if (!s->on_host || s->variant != CF_HOST) o->elements += GUARD;
+  o->values = cf_memory(s, (size_t)o->count * sizeof *o->values);
+  for (int64_t i = 0; i < o->count; i++) o->values[i] = draw(s, fill);
+  o->next = s->operands;
+  s->operands = o;
+  return o;
+}
+
+cf_operand *cf_matrix(cf_session *s, const char *name, layerops_type type, int64_t rows,
+                      int64_t cols, cf_fill fill) {
+  return cf_batched(s, name, type, 1, rows, cols, fill);
+}
+
+cf_operand *cf_output(cf_session *s, const char *name, layerops_type type, int64_t rows,
+                      int64_t cols, cf_fill fill) {
+  cf_operand *o = cf_matrix(s, name, type, rows, cols, fill);
+  o->is_output = true;
+  return o;
+}
+
+void cf_set(cf_operand *o, int64_t i, int64_t j, double value) {
+  o->values[i * o->shape.cols + j] = value;
+}
+
+void cf_plant(cf_session *s, cf_operand *o) {
+  static const double strange[] = {NAN, INFINITY, -INFINITY};
+  for (int i = 0; o->count && i < 3; i++) o->values[cf_below(s, o->count)] = strange[i];
+}
+
+unsigned char *cf_element_of(const cf_operand *o, void *memory, int64_t n) {
+  const layerops_matrix *v = &o->shape;
+  int64_t j = n % v->cols, i = n / v->cols % v->rows, l = n / v->cols / v->rows;
+  int64_t at = v->offset + l * v->batch_stride + i * v->stride + j;
+  return (unsigned char *)memory + (size_t)at * layerops_type_size(v->type);
+}
+
+static void fill_image(cf_operand *o) {
+  for (int64_t n = 0; n < o->count; n++) {
+    cf_encode(o->shape.type, o->values[n], cf_element_of(o, o->image, n));
+    o->values[n] = cf_decode(o->shape.type, cf_element_of(o, o->image, n));
+  }
+}
+
+static void place(cf_operand *o, int side) {
+  cf_session *s = o->session;
+  size_t bytes = (size_t)o->elements * layerops_type_size(o->shape.type);
+  bool device = side != CF_REFERENCE;
+  if (device && s->on_host && (s->variant == CF_HOST || s->variant == CF_PAGE_START))
+    o->memory[side] = fenced(s, bytes, s->variant == CF_PAGE_START);
+  else if (!device || s->variant == CF_HOST)
+    o->memory[side] = cf_memory(s, bytes);
+  if (o->memory[side])
+    memcpy(o->memory[side], o->image, bytes);
+  else if (layerops_buffer_from(s->ctx[side], o->image, (int64_t)bytes, &o->buffer[side]))
+    cf_fail(s, "%s: %s", o->name, layerops_last_error());
+}
+
+/* Bytes of ones are NaN in all float types: who reads a guard or padding into a sum shows it. */
+static void make(cf_operand *o) {
+  size_t bytes = (size_t)o->elements * layerops_type_size(o->shape.type);
+  o->made = true;
+  o->image = cf_memory(o->session, bytes);
+  memset(o->image, 0xff, bytes);
+  fill_image(o);
+  for (int side = 0; side < CF_SIDE_COUNT; side++)
+    if (side != CF_AGAIN || o->session->variant == CF_TWICE) place(o, side);
+}
+
+layerops_matrix cf_on(cf_operand *o, int side) {
+  if (!o) return (layerops_matrix){0};
+  if (!o->made) make(o);
+  layerops_matrix view = o->shape;
+  view.host = o->memory[side];
+  view.buffer = view.host ? NULL : o->buffer[side];
+  return view;
+}
+
+/* Scalars are never in host memory, so such an operand is wrapped where its memory is not a buffer.
+ */
+layerops_scalar cf_element(cf_operand *o, int side) {
+  cf_on(o, side);
+  cf_session *s = o->session;
+  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
+  layerops_status status = LAYEROPS_OK;
+  if (!o->buffer[side] && (side == CF_REFERENCE || s->on_host))
+    status = layerops_buffer_wrap(s->ctx[side], o->memory[side], bytes, &o->buffer[side]);
+  else if (!o->buffer[side])
+    status = layerops_buffer_from(s->ctx[side], o->image, bytes, &o->buffer[side]);
+  if (status) cf_fail(s, "%s: %s", o->name, layerops_last_error());
+  return layerops_element(o->buffer[side], o->shape.offset);
+}
+
+unsigned char *cf_memory_now(cf_operand *o, int side) {
+  cf_session *s = o->session;
+  if (o->memory[side]) return o->memory[side];
+  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
+  unsigned char *copy = cf_memory(s, (size_t)bytes);
+  if (o->buffer[side] && layerops_buffer_read(s->ctx[side], o->buffer[side], copy, bytes))
+    cf_fail(s, "%s cannot be read: %s", o->name, layerops_last_error());
+  return copy;
+}
+
+double *cf_read(cf_session *s, cf_operand *o, int side) {
+  unsigned char *memory = cf_memory_now(o, side);
+  double *values = cf_memory(s, (size_t)o->count * sizeof *values);
+  for (int64_t n = 0; n < o->count; n++)
+    values[n] = cf_decode(o->shape.type, cf_element_of(o, memory, n));
+  return values;
+}
+
+void cf_rewrite(cf_session *s, cf_operand *o) {
+  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
+  fill_image(o);
+  for (int side = 0; side < CF_SIDE_COUNT; side++) {
+    if (o->memory[side]) memcpy(o->memory[side], o->image, (size_t)bytes);
+    if (o->buffer[side] && layerops_buffer_write(s->ctx[side], o->buffer[side], o->image, bytes))
+      cf_fail(s, "%s cannot be written: %s", o->name, layerops_last_error());
+  }
+}

@@ -1,0 +1,21 @@
+# The conformance suite: a convenience library that the tests and `layerops selftest` link.
+noinst_LTLIBRARIES += %D%/libconformance.la
+%C%_libconformance_la_CFLAGS = $(AM_CFLAGS)
+%C%_libconformance_la_SOURCES = \
+	%D%/activation.c \
+	%D%/backward.c \
+	%D%/bsr.c \
+	%D%/compare.c \
+	%D%/conformance.h \
+	%D%/data.c \
+	%D%/gemm.c \
+	%D%/linear.c \
+	%D%/loss.c \
+	%D%/move.c \
+	%D%/optimizer.c \
+	%D%/rows.c \
+	%D%/rows.h \
+	%D%/session.c \
+	%D%/session.h \
+	%D%/softmax.c \
+	%D%/tolerance.c

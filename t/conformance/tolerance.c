@@ -1,0 +1,146 @@
+/* The one table of tolerances. An element may differ from the reference, which sums in double and
+ * rounds once, by
+ *
+ *   c(k) u sum|x||w|  +  what the epilogue adds  +  one unit in the last place of the stored type
+ *
+ * with u = 2^-24, the most that one rounding to f32 adds relatively. */
+#include <config.h>
+
+#include <float.h>
+#include <math.h>
+
+#include "t/conformance/session.h"
+
+/* c(k) of a sum of k products in f32.
+ *
+ * Whatever the order, k u is the worst. Roundings behave as independent, zero-mean errors: then the
+ * sum stays within l sqrt(k) u but for a probability of 2 exp(-l^2 / 2) (Higham and Mary, "A new
+ * approach to probabilistic rounding error analysis", 2019, theorem 2.4). l = 8 makes that 2.5e-14
+ * an element.
+ *
+ * Tensor cores of 16-bit inputs add groups of at least 8 exact products, and truncate: at most 2 u
+ * a group, all in one direction, k / 4 in all. */
+double cf_steps(layerops_type type, int64_t k) {
+  double n = (double)k, likely = fmin(n, 8 * sqrt(n));
+  return type == LAYEROPS_F32 ? likely : fmax(likely, n / 4);
+}
+
+/* Digits behind the leading one, and the smallest normal number's exponent. */
+static int digits_of(layerops_type type) {
+  return type == LAYEROPS_F16 ? 10 : type == LAYEROPS_BF16 ? 7 : 23;
+}
+static int least_of(layerops_type type) {
+  return type == LAYEROPS_F16 ? -14 : -126;
+}
+
+/* Half a unit in the last place, relatively. */
+double cf_rounding(layerops_type type) {
+  return ldexp(1, -digits_of(type) - 1);
+}
+
+/* Two numbers a hair apart may round to neighbours: one unit in the last place. Below the normal
+ * numbers that is a fixed amount; devices may flush f32's and bf16's subnormals (not f16's, which
+ * are normal in f32). */
+double cf_stored(layerops_type type, double y) {
+  double unit = ldexp(fabs(y), -digits_of(type));
+  double least = type == LAYEROPS_F16 ? ldexp(1, least_of(type) - 10) : ldexp(1, least_of(type));
+  return fmax(unit, least);
+}
+
+/* The largest |act'|. gelu: at sqrt(2), Phi + phi sqrt(2) = 1.129; gelu_tanh the same within 0.001;
+ * silu 1.0998. sigmoid' and tanh' are taken of outputs within [0, 1] and [-1, 1]. */
+double cf_lipschitz(layerops_activation kind, double slope) {
+  switch (kind) {
+  case LAYEROPS_LEAKY_RELU:
+    return fmax(1, fabs(slope));
+  case LAYEROPS_GELU:
+  case LAYEROPS_GELU_TANH:
+    return 1.14;
+  case LAYEROPS_SILU:
+    return 1.1;
+  case LAYEROPS_SIGMOID:
+    return 0.25;
+  default:
+    return 1;
+  }
+}
+
+static double inner(double z) {
+  return 0.7978845608 * (fabs(z) + 0.044715 * fabs(z * z * z));
+}
+
+/* How the relative error of an exponential in the tail grows with its argument's: exp(-2u) has |2u|
+ * times that of u, which takes 4 roundings; erfc(z / sqrt(2)) about z^2 times that of its argument,
+ * one. */
+static double condition(layerops_activation kind, double z) {
+  return kind == LAYEROPS_GELU        ? 4 * fmin(z * z, 250)
+         : kind == LAYEROPS_GELU_TANH ? 8 * fmin(inner(z), 100)
+                                      : 0;
+}
+
+/* Of act(z) = y computed in f32 by functions of up to 4 ulp (8 u) each, two of them in a row. */
+double cf_activation_error(layerops_activation kind, double z, double y) {
+  double underflow = FLT_MIN * (1 + fabs(z));
+  if (kind == LAYEROPS_IDENTITY || kind == LAYEROPS_RELU || !isfinite(z)) return 0;
+  if (kind == LAYEROPS_LEAKY_RELU) return 2 * CF_U * fabs(y);
+  return CF_U * (16 + condition(kind, z)) * fabs(y) + underflow;
+}
+
+/* The sum of the magnitudes of the terms of act'(s): what an error of f32 is relative to. */
+static double derivative_terms(layerops_activation kind, double s, double slope) {
+  double g = 1 / (1 + exp(-s)), t = 0.5 * (1 + tanh(inner(s) * (s < 0 ? -1 : 1)));
+  switch (kind) {
+  case LAYEROPS_LEAKY_RELU:
+    return fabs(slope);
+  case LAYEROPS_GELU:
+    return 0.5 * erfc(-s * M_SQRT1_2) + fabs(s) * exp(-0.5 * s * s);
+  case LAYEROPS_GELU_TANH:
+    return t + 2 * fabs(s) * t * (1 - t) * (1 + 0.14 * s * s);
+  case LAYEROPS_SILU:
+    return g + fabs(s) * g * (1 - g);
+  case LAYEROPS_SIGMOID:
+    return fabs(s) * fabs(1 - s);
+  case LAYEROPS_TANH:
+    return fabs(1 - s) * fabs(1 + s);
+  default:
+    return 0;
+  }
+}
+
+double cf_derivative_error(layerops_activation kind, double saved, double slope) {
+  if (kind == LAYEROPS_IDENTITY || kind == LAYEROPS_RELU || !isfinite(saved)) return 0;
+  return CF_U * (16 + condition(kind, saved)) * derivative_terms(kind, saved, slope) +
+         FLT_MIN * (1 + fabs(saved));
+}
+
+static double at(const cf_operand *x, int trans, int64_t l, int64_t i, int64_t j) {
+  int64_t rows = x->shape.rows, cols = x->shape.cols;
+  if (x->shape.batch == 1) l = 0;
+  return fabs(x->values[l * rows * cols + (trans ? j * cols + i : i * cols + j)]);
+}
+
+double *cf_magnitudes(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b,
+                      int trans_b) {
+  int64_t m = trans_a ? a->shape.cols : a->shape.rows, k = trans_a ? a->shape.rows : a->shape.cols;
+  int64_t n = trans_b ? b->shape.rows : b->shape.cols;
+  int64_t batch = a->shape.batch > b->shape.batch ? a->shape.batch : b->shape.batch;
+  double *sums = cf_memory(s, (size_t)(batch * m * n) * sizeof *sums);
+  for (int64_t l = 0; l < batch; l++)
+    for (int64_t i = 0; i < m; i++)
+      for (int64_t p = 0; p < k; p++) {
+        double x = at(a, trans_a, l, i, p), *row = sums + (l * m + i) * n;
+        for (int64_t j = 0; j < n; j++) row[j] += x * at(b, trans_b, l, p, j);
+      }
+  return sums;
+}
+
+double *cf_bound(cf_session *s, cf_operand *o) {
+  if (!o->bound) o->bound = cf_memory(s, (size_t)o->count * sizeof *o->bound);
+  return o->bound;
+}
+
+void cf_add_store(cf_session *s, cf_operand *o) {
+  double *expected = cf_read(s, o, CF_REFERENCE), *bound = cf_bound(s, o);
+  for (int64_t n = 0; n < o->count; n++)
+    if (isfinite(expected[n])) bound[n] += cf_stored(o->shape.type, expected[n]);
+}
