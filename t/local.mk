@@ -43,6 +43,9 @@ check_PROGRAMS += %D%/network %D%/network_errors %D%/training
 %C%_training_SOURCES = %D%/training.c %D%/network.h %D%/devices.h %D%/npy.h %D%/tap.h
 %C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
 
+# The command.
+check_SCRIPTS += %D%/tool.t
+
 check_SCRIPTS += %D%/configure.t %D%/install.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \
 	%D%/install/absent.c %D%/install/absent_devices.c

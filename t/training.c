@@ -129,6 +129,9 @@ static void permuted(layerops_context *ctx, const char *device) {
 }
 
 static void on_device(layerops_context *ctx, const char *device) {
+  layerops_network *net = create(ctx, 4);
+  layerops_network_destroy(net);
+  if (!ok(net != NULL, "%s: a network can be made", device)) return;
   hundred_losses(ctx, device);
   permuted(ctx, device);
 }
