@@ -388,6 +388,9 @@ static void wrong_label(layerops_context *ctx, const char *device) {
 static void on_device(layerops_context *ctx, const char *device) {
   const layerops_activation smooth[] = {LAYEROPS_GELU,    LAYEROPS_GELU_TANH, LAYEROPS_SILU,
                                         LAYEROPS_SIGMOID, LAYEROPS_TANH,      LAYEROPS_IDENTITY};
+  layerops_network *net = small_network(ctx, LAYEROPS_RELU, 0);
+  layerops_network_destroy(net);
+  if (!ok(net != NULL, "%s: a network can be made", device)) return;
   all_against_reference(ctx, device);
   for (size_t i = 0; i < sizeof smooth / sizeof *smooth; i++) gradients(ctx, device, smooth[i]);
   repeats(ctx, device);
