@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); /* a file that exceeds a limit is an error of write, not the end */
   setvbuf(stdout, NULL, _IOLBF,
           BUFSIZ); /* an epoch's line shows in a pipe too when it is written */
   int status = run(argc, argv);
