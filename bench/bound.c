@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/host.h"
+
 #define SCHEMA "layerops-device/1"
 
 /* Where reading stands, for the sentence of a failure. */
@@ -21,6 +23,7 @@ struct reader {
 
 static bool fail(const struct reader *r, const char *place, const char *what) {
   snprintf(r->why, r->why_size, "%s: %s: %s", r->path, place, what);
+  bench_printable(r->why);
   return false;
 }
 
@@ -123,9 +126,10 @@ static bool read_device(const struct reader *r, const json_t *json, struct bench
 static json_t *load(const struct reader *r) {
   json_error_t error;
   json_t *json = json_load_file(r->path, JSON_REJECT_DUPLICATES, &error);
-  if (!json)
-    snprintf(r->why, r->why_size, "%s:%d:%d: %s", r->path, error.line, error.column, error.text);
-  return json;
+  if (json) return json;
+  snprintf(r->why, r->why_size, "%s:%d:%d: %s", r->path, error.line, error.column, error.text);
+  bench_printable(r->why);
+  return NULL;
 }
 
 bool bench_device_read(const char *path, struct bench_device *device, char *why, size_t why_size) {
@@ -196,31 +200,42 @@ void bench_work(const struct bench_row *row, const struct bench_pattern *pattern
   *bytes = (double)element_size * (m * k + weights + m * n + (pattern ? 0 : n)) + index;
 }
 
-static const struct bench_memory *level_for(const struct bench_device *device, int threads,
-                                            double bytes) {
-  const struct bench_memory *best = NULL;
+/* Whether a level's entry is the one for so many threads: of several with its name, the one
+   measured with the most threads that are not more. */
+static bool fits_threads(const struct bench_device *device, int index, int threads) {
+  const struct bench_memory *level = &device->memory[index];
+  if (!device->threads || threads < 1 || !level->threads) return true;
+  if (level->threads > threads) return false;
   for (int i = 0; i < device->memory_count; i++) {
-    const struct bench_memory *level = &device->memory[i];
-    if (level->threads > threads && threads > 0 && device->threads) continue;
-    if (level->capacity > 0 && level->capacity < bytes) continue;
-    double room = level->capacity > 0 ? level->capacity : INFINITY;
-    double best_room = best && best->capacity > 0 ? best->capacity : INFINITY;
-    if (!best || room < best_room || (room == best_room && level->threads > best->threads))
-      best = level;
+    const struct bench_memory *other = &device->memory[i];
+    if (!strcmp(other->level, level->level) && other->threads <= threads &&
+        other->threads > level->threads)
+      return false;
   }
-  return best;
+  return true;
 }
 
-struct bench_bound bench_bound(const struct bench_device *device, const char *dtype, int threads,
-                               double flops, double bytes) {
-  struct bench_bound bound = {.flops = flops, .bytes = bytes};
-  const struct bench_memory *level = level_for(device, threads, bytes);
-  for (int i = 0; level && i < device->peak_count; i++) {
+/* What the levels inside a level can hold need not come from it in a warm repetition; the rest
+   must. */
+static double transfer_time(const struct bench_device *device, int threads, double bytes) {
+  double inner = 0, seconds = 0;
+  for (int i = 0; i < device->memory_count; i++) {
+    const struct bench_memory *level = &device->memory[i];
+    if (!fits_threads(device, i, threads)) continue;
+    seconds = fmax(seconds, (bytes - inner) / level->bandwidth);
+    inner = level->capacity;
+  }
+  return seconds;
+}
+
+double bench_bound(const struct bench_device *device, const char *dtype, int threads, double flops,
+                   double bytes) {
+  for (int i = 0; i < device->peak_count; i++) {
     if (strcmp(device->peaks[i].dtype, dtype)) continue;
     double share = device->threads && threads > 0 && threads < device->threads
                        ? (double)threads / device->threads
                        : 1;
-    bound.seconds = fmax(flops / (device->peaks[i].flops * share), bytes / level->bandwidth);
+    return fmax(flops / (device->peaks[i].flops * share), transfer_time(device, threads, bytes));
   }
-  return bound;
+  return 0;
 }

@@ -21,7 +21,7 @@ struct bench_peak {
 
 struct bench_memory {
   char level[16];
-  double capacity;  /* bytes; 0: no limit */
+  double capacity;  /* bytes */
   double bandwidth; /* bytes a second */
   int threads;      /* of the measurement; 0 where threads play no part (GPUs) */
 };
@@ -34,19 +34,15 @@ struct bench_device {
   struct bench_memory memory[BENCH_BOUND_ENTRIES];
 };
 
-struct bench_bound {
-  double flops, bytes;
-  double seconds; /* the bound; 0 if the device file has no peak for the data type */
-};
-
 /* The work of a row: flops (kept blocks only), and bytes with every operand moved once. */
 void bench_work(const struct bench_row *row, const struct bench_pattern *pattern,
                 size_t element_size, double *flops, double *bytes);
 
-/* The bound with so many threads (those of a CPU; a GPU ignores them) and the bytes in the
-   smallest memory level that can hold them. */
-struct bench_bound bench_bound(const struct bench_device *device, const char *dtype, int threads,
-                               double flops, double bytes);
+/* The bound in seconds, with so many threads (those of a CPU; a GPU ignores them), for a repetition
+   with warm caches: what the inner levels cannot hold crosses the outer ones. 0 if the device file
+   has no peak for the data type. */
+double bench_bound(const struct bench_device *device, const char *dtype, int threads, double flops,
+                   double bytes);
 
 /* Reads one device file; false puts one sentence that names the file and the place into why. */
 bool bench_device_read(const char *path, struct bench_device *device, char *why, size_t why_size);

@@ -14,10 +14,12 @@
 static layerops_status issue(struct bench_call *call) {
   switch (call->op) {
 #define X(name, number)                                                                            \
-  case LAYEROPS_OP_##name: return layerops_##name(call->ctx, &call->args.name);
+  case LAYEROPS_OP_##name:                                                                         \
+    return layerops_##name(call->ctx, &call->args.name);
     LAYEROPS_OP_LIST(X)
 #undef X
-  case LAYEROPS_OP_COUNT: break;
+  case LAYEROPS_OP_COUNT:
+    break;
   }
   return LAYEROPS_ERROR_INVALID;
 }

@@ -2,6 +2,7 @@
 
 #include "bench/host.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -50,4 +51,9 @@ void bench_date(char *text, size_t size) {
   struct tm utc;
   if (!gmtime_r(&now, &utc) || !strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc))
     snprintf(text, size, "unknown");
+}
+
+void bench_printable(char *text) {
+  for (; *text; text++)
+    if (iscntrl((unsigned char)*text)) *text = '?';
 }

@@ -12,4 +12,7 @@ void bench_cpu_name(char *name, size_t size);
 /* The date and time now, UTC, as in 2026-11-30T12:00:00Z. */
 void bench_date(char *text, size_t size);
 
+/* Control characters become '?': a message may quote a hostile file, and goes to a terminal. */
+void bench_printable(char *text);
+
 #endif

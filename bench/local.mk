@@ -1,0 +1,140 @@
+# What `layerops bench` and its test stand on. Not in the library.
+noinst_LTLIBRARIES += %D%/libbench.la
+bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
+	-DBENCH_DEVICES_DIR='"$(pkgdatadir)/devices"' -DBENCH_SOURCE_DIR='"$(abs_top_srcdir)"'
+%C%_libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(bench_defines)
+%C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(JANSSON_CFLAGS)
+%C%_libbench_la_SOURCES = \
+	%D%/bound.c \
+	%D%/bound.h \
+	%D%/call.c \
+	%D%/call.h \
+	%D%/folders.c \
+	%D%/folders.h \
+	%D%/host.c \
+	%D%/host.h \
+	%D%/operands.c \
+	%D%/operands.h \
+	%D%/pattern.c \
+	%D%/pattern.h \
+	%D%/peer.h \
+	%D%/peers.c \
+	%D%/peers.h \
+	%D%/replay.c \
+	%D%/replay.h \
+	%D%/report.c \
+	%D%/report.h \
+	%D%/session.c \
+	%D%/session.h \
+	%D%/suite.c \
+	%D%/suite.h \
+	%D%/timing.c \
+	%D%/timing.h
+bench_libs = %D%/libbench.la liblayerops.la $(JANSSON_LIBS)
+
+# The commit and the flags that a run file names: written anew where they changed.
+$(%C%_libbench_la_OBJECTS): %D%/commit.inc
+%D%/commit.inc: FORCE
+	@$(MKDIR_P) %D%; commit=unknown; \
+	if test -e $(srcdir)/.git; then \
+	  commit=`git -C $(srcdir) describe --always --dirty --abbrev=12 2>/dev/null || echo unknown`; \
+	fi; \
+	{ echo "#define BENCH_COMMIT \"$$commit\""; \
+	  echo '$(CC) $(CFLAGS)' | $(SED) -e 's/["\\]/\\&/g' -e 's/.*/#define BENCH_BUILD "&"/'; \
+	} >$@.tmp; \
+	if cmp -s $@.tmp $@; then rm -f $@.tmp; else mv -f $@.tmp $@; fi
+.PHONY: FORCE
+CLEANFILES += %D%/commit.inc
+
+# Measures a CPU for a file in data/devices.
+noinst_PROGRAMS += %D%/ceilings
+%C%_ceilings_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
+%C%_ceilings_SOURCES = %D%/ceilings.c %D%/ceilings_kernels.c %D%/ceilings_kernels.h
+%C%_ceilings_LDADD = $(bench_libs) $(HWLOC_LIBS)
+
+devicesdir = $(pkgdatadir)/devices
+dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \
+	data/devices/xeon-avx512-amx.json
+suitedir = $(pkgdatadir)/suite
+dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
+
+# The peers: a module each, which alone links its library. The tool loads what it finds.
+peersdir = $(pkglibdir)/peers
+peers_LTLIBRARIES =
+peer_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS)
+peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no-undefined \
+	-export-symbols-regex '^layerops_bench_peer$$'
+
+# -ffast-math for this file alone: see there.
+noinst_LTLIBRARIES += %D%/peers/libepilogue.la %D%/peers/libpick.la
+%C%_peers_libepilogue_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
+%C%_peers_libepilogue_la_SOURCES = %D%/peers/epilogue.c %D%/peers/common.h
+%C%_peers_libpick_la_CFLAGS = $(peer_cflags)
+%C%_peers_libpick_la_SOURCES = %D%/peers/pick.c %D%/timing.c
+peer_parts = %D%/peers/libepilogue.la %D%/peers/libpick.la
+
+if HAVE_PEER_OPENBLAS
+peers_LTLIBRARIES += %D%/peers/openblas.la
+endif
+if HAVE_PEER_BLIS
+peers_LTLIBRARIES += %D%/peers/blis.la
+endif
+if HAVE_PEER_ONEDNN
+peers_LTLIBRARIES += %D%/peers/onednn.la
+endif
+if HAVE_PEER_LIBXSMM
+peers_LTLIBRARIES += %D%/peers/libxsmm.la
+endif
+if HAVE_PEER_CLBLAST
+peers_LTLIBRARIES += %D%/peers/clblast.la
+endif
+if HAVE_PEER_CUBLASLT
+if HAVE_CUDA
+peers_LTLIBRARIES += %D%/peers/cublaslt.la
+endif
+endif
+
+%C%_peers_openblas_la_SOURCES = %D%/peers/openblas.c
+%C%_peers_openblas_la_CFLAGS = $(peer_cflags) $(OPENBLAS_CFLAGS)
+%C%_peers_openblas_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_openblas_la_LIBADD = $(peer_parts) $(OPENBLAS_LIBS)
+
+%C%_peers_blis_la_SOURCES = %D%/peers/blis.c %D%/peers/blis_quiet.h
+%C%_peers_blis_la_CFLAGS = $(peer_cflags) $(BLIS_CFLAGS)
+%C%_peers_blis_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_blis_la_LIBADD = $(peer_parts) $(BLIS_LIBS)
+
+%C%_peers_onednn_la_SOURCES = %D%/peers/onednn.c
+%C%_peers_onednn_la_CFLAGS = $(peer_cflags) $(ONEDNN_CFLAGS)
+%C%_peers_onednn_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_onednn_la_LIBADD = $(peer_parts) $(ONEDNN_LIBS)
+
+%C%_peers_libxsmm_la_SOURCES = %D%/peers/libxsmm.c
+%C%_peers_libxsmm_la_CFLAGS = $(peer_cflags) $(LIBXSMM_CFLAGS)
+%C%_peers_libxsmm_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_libxsmm_la_LIBADD = $(peer_parts) $(LIBXSMM_LIBS)
+
+%C%_peers_clblast_la_SOURCES = %D%/peers/clblast.c
+%C%_peers_clblast_la_CFLAGS = $(peer_cflags) $(CLBLAST_CFLAGS)
+%C%_peers_clblast_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_clblast_la_LIBADD = $(peer_parts) $(CLBLAST_LIBS) -lOpenCL
+
+%C%_peers_cublaslt_la_SOURCES = %D%/peers/cublaslt.c %D%/peers/cublaslt_activation.cu \
+	%D%/peers/cublaslt_activation.h
+%C%_peers_cublaslt_la_CFLAGS = $(peer_cflags) $(CUBLASLT_CFLAGS)
+%C%_peers_cublaslt_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_cublaslt_la_LIBADD = $(peer_parts) $(CUBLASLT_LIBS) $(CUDA_LIBS)
+
+bench_tests_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
+bench_tests_ldadd = $(bench_libs) $(ZLIB_LIBS)
+check_PROGRAMS += t/bench t/bench_replay t/bench_suite
+t_bench_CFLAGS = $(bench_tests_cflags)
+t_bench_SOURCES = t/bench.c t/scratch.h t/tap.h
+t_bench_LDADD = $(bench_tests_ldadd)
+t_bench_replay_CFLAGS = $(bench_tests_cflags)
+t_bench_replay_SOURCES = t/bench_replay.c t/tap.h
+t_bench_replay_LDADD = $(bench_tests_ldadd)
+t_bench_suite_CFLAGS = $(bench_tests_cflags)
+t_bench_suite_SOURCES = t/bench_suite.c t/scratch.h t/tap.h
+t_bench_suite_LDADD = $(bench_tests_ldadd)
+check_SCRIPTS += t/bench_cli.t

@@ -8,9 +8,10 @@
 
 #define MAX_SAMPLES 1024
 
-const struct bench_type bench_types[] = {
-    {"f32", 4, 0x1p-24, 0x1p-149}, {"f16", 2, 0x1p-11, 0x1p-25}, {"bf16", 2, 0x1p-8, 0x1p-133},
-    {NULL, 0, 0, 0}};
+const struct bench_type bench_types[] = {{"f32", 4, 0x1p-24, 0x1p-149},
+                                         {"f16", 2, 0x1p-11, 0x1p-25},
+                                         {"bf16", 2, 0x1p-8, 0x1p-133},
+                                         {NULL, 0, 0, 0}};
 
 enum { F32, F16, BF16 };
 
@@ -32,6 +33,7 @@ static uint16_t to_f16(float value) {
   double size = fabs((double)value);
   int exponent;
   if (isnan(value)) return 0x7e00;
+  if (size == 0) return sign;
   if (size >= 65520) return sign | 0x7c00;
   frexp(size, &exponent);
   if (exponent < -13) exponent = -13; /* subnormals share one spacing */
@@ -62,22 +64,30 @@ static double from_bf16(uint16_t bits) {
 
 double bench_load(const struct bench_type *type, const void *array, int64_t index) {
   switch (type - bench_types) {
-  case F32: return ((const float *)array)[index];
-  case F16: return from_f16(((const uint16_t *)array)[index]);
-  default: return from_bf16(((const uint16_t *)array)[index]);
+  case F32:
+    return ((const float *)array)[index];
+  case F16:
+    return from_f16(((const uint16_t *)array)[index]);
+  default:
+    return from_bf16(((const uint16_t *)array)[index]);
   }
 }
 
 void bench_store(const struct bench_type *type, void *array, int64_t index, float value) {
   switch (type - bench_types) {
-  case F32: ((float *)array)[index] = value; break;
-  case F16: ((uint16_t *)array)[index] = to_f16(value); break;
-  default: ((uint16_t *)array)[index] = to_bf16(value);
+  case F32:
+    ((float *)array)[index] = value;
+    break;
+  case F16:
+    ((uint16_t *)array)[index] = to_f16(value);
+    break;
+  default:
+    ((uint16_t *)array)[index] = to_bf16(value);
   }
 }
 
-/* Two uniform numbers give two normal ones (Box and Muller). Pairs are drawn by their index, so that
-   threads can share the work. */
+/* Two uniform numbers give two normal ones (Box and Muller). Pairs are drawn by their index, so
+   that threads can share the work. */
 static void normal_pair(uint64_t state, float *a, float *b) {
   uint64_t bits = bench_splitmix64(&state);
   float u = (float)((bits >> 40) + 1) * 0x1p-24f, v = (float)(bits & 0xffffff) * 0x1p-24f;
@@ -145,14 +155,22 @@ void bench_operands_poison(struct bench_operands *o) {
 
 static double activate(int activation, double z) {
   switch (activation) {
-  case 1: return z < 0 ? 0 : z;
-  case 2: return z < 0 ? 0.01 * z : z;
-  case 3: return 0.5 * z * erfc(-z * 0.70710678118654752);
-  case 4: return 0.5 * z * (1 + tanh(0.79788456080286536 * (z + 0.044715 * z * z * z)));
-  case 5: return z / (1 + exp(-z));
-  case 6: return 1 / (1 + exp(-z));
-  case 7: return tanh(z);
-  default: return z;
+  case 1:
+    return z < 0 ? 0 : z;
+  case 2:
+    return z < 0 ? 0.01 * z : z;
+  case 3:
+    return 0.5 * z * erfc(-z * 0.70710678118654752);
+  case 4:
+    return 0.5 * z * (1 + tanh(0.79788456080286536 * (z + 0.044715 * z * z * z)));
+  case 5:
+    return z / (1 + exp(-z));
+  case 6:
+    return 1 / (1 + exp(-z));
+  case 7:
+    return tanh(z);
+  default:
+    return z;
   }
 }
 

@@ -2,8 +2,8 @@
 #define BENCH_PEER_H
 
 /* A peer is a library that does what layerops does. Its adapter (bench/peers/NAME.c) is a loadable
-   module of its own: the tool needs none of them, two peers that define the same symbols do not meet,
-   and one that is missing when the tool runs is listed with the loader's reason. */
+   module of its own: the tool needs none of them, two peers that define the same symbols do not
+   meet, and one that is missing when the tool runs is listed with the loader's reason. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,12 +12,12 @@
 #include "bench/pattern.h"
 #include "bench/suite.h"
 
-#define BENCH_PEER_ABI 1
+#define BENCH_PEER_ABI    1
 #define BENCH_PEER_SYMBOL "layerops_bench_peer"
 
 /* What to compute: Y = act(X W^T + bias), all matrices tight and row-major, in host memory, of one
-   data type; bias too. A block-sparse row has a pattern, its kept blocks one after the other in w, and
-   no bias. */
+   data type; bias too. A block-sparse row has a pattern, its kept blocks one after the other in w,
+   and no bias. */
 struct bench_layer {
   const struct bench_row *row;
   const struct bench_pattern *pattern; /* NULL: dense */

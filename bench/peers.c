@@ -37,12 +37,13 @@ static void load(const char *folder, struct bench_peer_entry *entry) {
   if (!peer)
     snprintf(entry->reason, sizeof entry->reason, "%s", dlerror());
   else if (peer->abi != BENCH_PEER_ABI)
-    snprintf(entry->reason, sizeof entry->reason, "%s is of another version of layerops", path);
+    snprintf(entry->reason, sizeof entry->reason, "the module %s is of another version",
+             entry->name);
   else
     entry->peer = peer;
 }
 
-const struct bench_peer_entry *bench_peers_load(const char *folder) {
+struct bench_peer_entry *bench_peers_load(const char *folder) {
   for (struct bench_peer_entry *e = entries; e->name; e++)
     if (!e->peer) load(folder, e);
   return entries;

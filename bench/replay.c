@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX "layerops: "
-#define SEED 1
+#include "bench/host.h"
+
+#define PREFIX     "layerops: "
+#define SEED       1
 #define SIZE_LIMIT (INT64_C(1) << 40)
 #define TRY(call)                                                                                  \
   do {                                                                                             \
@@ -27,9 +29,10 @@ static const struct {
   enum kind kind;
   size_t at, size; /* of the member, and of its text */
 } keys[] = {
-#define MEMBER(name, kind) {#name, kind, offsetof(struct bench_line, name), 0}
+#define MEMBER(name, kind)                                                                         \
+  { #name, kind, offsetof(struct bench_line, name), 0 }
 #define WORD(name)                                                                                 \
-  {#name, TEXT, offsetof(struct bench_line, name), sizeof ((struct bench_line *)0)->name}
+  { #name, TEXT, offsetof(struct bench_line, name), sizeof((struct bench_line *)0)->name }
     WORD(device),
     WORD(kernel),
     MEMBER(m, SIZE),
@@ -67,11 +70,16 @@ static bool read_value(struct bench_line *line, size_t key, const char *value) {
   char *member = (char *)line + keys[key].at;
   layerops_activation *activation = (layerops_activation *)(void *)member;
   switch (keys[key].kind) {
-  case SIZE: return read_size(value, (int64_t *)(void *)member);
-  case TEXT: return (size_t)snprintf(member, keys[key].size, "%s", value) < keys[key].size;
-  case TYPE: return read_type(value, (layerops_type *)(void *)member);
-  case ACTIVATION: return (*activation = layerops_activation_from_name(value)) >= 0;
-  case IGNORED: break;
+  case SIZE:
+    return read_size(value, (int64_t *)(void *)member);
+  case TEXT:
+    return (size_t)snprintf(member, keys[key].size, "%s", value) < keys[key].size;
+  case TYPE:
+    return read_type(value, (layerops_type *)(void *)member);
+  case ACTIVATION:
+    return (*activation = layerops_activation_from_name(value)) >= 0;
+  case IGNORED:
+    break;
   }
   return true;
 }
@@ -107,11 +115,13 @@ bool bench_line_read(const char *text, struct bench_line *line, char *why, size_
   char *word = strtok_r(copy, " \n", &rest);
   if (!word || !read_op(word, &line->op)) {
     snprintf(why, why_size, "'%.40s' is not an operation", word ? word : "");
+    bench_printable(why);
     return false;
   }
   while ((word = strtok_r(NULL, " \n", &rest)))
     if (!read_pair(line, word)) {
       snprintf(why, why_size, "'%.80s' is not understood", word);
+      bench_printable(why);
       return false;
     }
   if (line->device[0] && line->type && line->out) return true;
@@ -164,8 +174,7 @@ static layerops_status zeros(struct maker *mk, int64_t rows, int64_t cols,
                              layerops_matrix *matrix) {
   float *host = calloc((size_t)(rows * cols) + 1, sizeof *host);
   if (!host) return LAYEROPS_ERROR_OUT_OF_MEMORY;
-  layerops_status status =
-      bench_call_matrix(mk->call, host, LAYEROPS_F32, 1, rows, cols, matrix);
+  layerops_status status = bench_call_matrix(mk->call, host, LAYEROPS_F32, 1, rows, cols, matrix);
   free(host);
   return status;
 }
@@ -200,8 +209,7 @@ static layerops_status make_linear_backward(struct maker *mk) {
   layerops_linear_backward_args *a = &mk->call->args.linear_backward;
   TRY(input(mk, l->type, 1, l->m, l->n, &a->dy));
   a->dx_activation = strchr(l->wants, 'x') ? l->activation : LAYEROPS_IDENTITY;
-  if (a->dx_activation != LAYEROPS_IDENTITY)
-    TRY(input(mk, l->type, 1, l->m, l->k, &a->dx_saved));
+  if (a->dx_activation != LAYEROPS_IDENTITY) TRY(input(mk, l->type, 1, l->m, l->k, &a->dx_saved));
   if (strchr(l->wants, 'x')) {
     TRY(input(mk, l->type, 1, l->n, l->k, &a->w));
     TRY(output(mk, strchr(l->wants, 'w') ? l->type : l->out, l->m, l->k, &a->dx));
@@ -330,8 +338,8 @@ static layerops_status make_bsr_linear_forward(struct maker *mk) {
     return LAYEROPS_ERROR_INVALID;
   int32_t *row_start = calloc((size_t)(l->n / l->block) + 1, sizeof *row_start);
   int32_t *column = calloc((size_t)l->blocks + 1, sizeof *column);
-  layerops_status status = row_start && column ? spread_blocks(mk, row_start, column)
-                                               : LAYEROPS_ERROR_OUT_OF_MEMORY;
+  layerops_status status =
+      row_start && column ? spread_blocks(mk, row_start, column) : LAYEROPS_ERROR_OUT_OF_MEMORY;
   free(row_start);
   free(column);
   TRY(status);
@@ -347,10 +355,12 @@ layerops_status bench_line_call(layerops_context *ctx, const struct bench_line *
   *call = (struct bench_call){.ctx = ctx, .op = line->op};
   switch (line->op) {
 #define X(name, number)                                                                            \
-  case LAYEROPS_OP_##name: return make_##name(&mk);
+  case LAYEROPS_OP_##name:                                                                         \
+    return make_##name(&mk);
     LAYEROPS_OP_LIST(X)
 #undef X
-  case LAYEROPS_OP_COUNT: break;
+  case LAYEROPS_OP_COUNT:
+    break;
   }
   return LAYEROPS_ERROR_INVALID;
 }
@@ -397,8 +407,9 @@ void bench_line_work(const struct bench_line *l, double *flops, double *bytes) {
   *flops = l->op == LAYEROPS_OP_bsr_linear_forward ? 2 * m * weights
            : shapes[l->op].mk                      ? 2 * m * n * k * batch
                                                    : shapes[l->op].flops * m * n;
-  *bytes = batch * (size * (shapes[l->op].mk * m * k + shapes[l->op].nk * n * k +
-                            shapes[l->op].mn * m * n) +
-                    out * shapes[l->op].out * m * n + 4 * shapes[l->op].f32 * m * n) +
-           size * weights;
+  *bytes =
+      batch *
+          (size * (shapes[l->op].mk * m * k + shapes[l->op].nk * n * k + shapes[l->op].mn * m * n) +
+           out * shapes[l->op].out * m * n + 4 * shapes[l->op].f32 * m * n) +
+      size * weights;
 }

@@ -9,7 +9,9 @@
 #include "bench/commit.inc"
 #include "bench/host.h"
 
-static double gflops(const struct bench_result *r) { return r->flops / r->stats->median * 1e-9; }
+static double gflops(const struct bench_result *r) {
+  return r->flops / r->stats->median * 1e-9;
+}
 
 static double sol_pct(const struct bench_result *r) {
   return r->bound > 0 ? 100 * r->bound / r->stats->median : NAN;
@@ -67,9 +69,13 @@ static bool table_row(const struct bench_report *report, const struct bench_resu
 }
 
 /* JSON has no NaN: what is not known is null. */
-static json_t *known(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+static json_t *known(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
 
-static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+static json_t *text_or_null(const char *text) {
+  return text ? json_string(text) : json_null();
+}
 
 static json_t *round_medians(const struct bench_stats *stats) {
   json_t *array = json_array();
@@ -87,10 +93,9 @@ static json_t *shape(const struct bench_result *r) {
 
 static json_t *json_row(const struct bench_result *r) {
   const struct bench_stats *s = r->stats;
-  json_t *row = json_pack(
-      "{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op, "device", r->device,
-      "dtype", r->dtype, "threads", r->threads, "contender", r->contender, "kernel", r->kernel,
-      "shape", shape(r));
+  json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op,
+                          "device", r->device, "dtype", r->dtype, "threads", r->threads,
+                          "contender", r->contender, "kernel", r->kernel, "shape", shape(r));
   json_t *figures = json_pack(
       "{s:s, s:b, s:f, s:f, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "residency",
       "warm", "transfers", 0, "flops", r->flops, "bytes", r->bytes, "samples", s->samples,
@@ -127,8 +132,8 @@ bool bench_report_skip(struct bench_report *report, const char *id, const char *
 
 bool bench_report_peer(struct bench_report *report, const char *name, const char *reason) {
   if (report->format != BENCH_JSON) return true;
-  json_t *entry = json_pack("{s:s, s:b, s:o}", "name", name, "available", reason == NULL,
-                            "reason", text_or_null(reason));
+  json_t *entry = json_pack("{s:s, s:b, s:o}", "name", name, "available", reason == NULL, "reason",
+                            text_or_null(reason));
   return entry && !json_array_append_new(report->peer_list, entry);
 }
 
@@ -137,10 +142,11 @@ static json_t *device_list(const layerops_device_info *devices, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const layerops_device_info *d = &devices[i];
     json_array_append_new(
-        array, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:n, s:n, s:n, s:n}", "name", d->name,
-                         "description", d->description, "driver", d->driver, "isa", d->isa, "units",
-                         (int)d->units, "clock_mhz", (int)d->clock_mhz, "memory",
-                         (json_int_t)d->memory, "clock_mhz_before", "clock_mhz_after", "power_w_before", "power_w_after"));
+        array,
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:n, s:n, s:n, s:n}", "name", d->name,
+                  "description", d->description, "driver", d->driver, "isa", d->isa, "units",
+                  (int)d->units, "clock_mhz", (int)d->clock_mhz, "memory", (json_int_t)d->memory,
+                  "clock_mhz_before", "clock_mhz_after", "power_w_before", "power_w_after"));
   }
   return array;
 }
@@ -150,16 +156,16 @@ static json_t *run_file(const struct bench_report *report, const layerops_device
   char cpu[160], date[32];
   bench_cpu_name(cpu, sizeof cpu);
   bench_date(date, sizeof date);
-  json_t *host = json_pack("{s:s, s:i}", "cpu", cpu, "cores_online",
-                           (int)sysconf(_SC_NPROCESSORS_ONLN));
+  json_t *host =
+      json_pack("{s:s, s:i}", "cpu", cpu, "cores_online", (int)sysconf(_SC_NPROCESSORS_ONLN));
   json_t *settings =
       json_pack("{s:i, s:i, s:f, s:f, s:f}", "rounds", plan->rounds, "samples_per_round",
                 plan->samples, "round_seconds", plan->round_seconds, "sample_seconds",
                 plan->sample_seconds, "clock_overhead_s", bench_clock_overhead());
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O}", "schema", "layerops-run/1",
-                   "tool", "layerops bench", "version", layerops_version_string(), "commit",
-                   BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host, "settings",
-                   settings, "devices", device_list(devices, device_count), "results",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O}", "schema",
+                   "layerops-run/1", "tool", "layerops bench", "version", layerops_version_string(),
+                   "commit", BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host,
+                   "settings", settings, "devices", device_list(devices, device_count), "results",
                    report->results, "skipped", report->skipped, "peers", report->peer_list);
 }
 

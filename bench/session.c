@@ -43,9 +43,10 @@ static bool skip(struct bench_session *s, const char *id, const struct bench_tar
 
 /* ---- devices ---- */
 
-/* "cuda:0" is of kind "cuda". */
+/* "cuda:0" is of kind "cuda"; the reference runs on the CPU. */
 static void device_kind(const char *device, char *kind, size_t size) {
   snprintf(kind, size, "%.*s", (int)strcspn(device, ":"), device);
+  if (!strcmp(kind, "reference")) snprintf(kind, size, "cpu");
 }
 
 static bool find_bound(const struct bench_session *s, struct bench_target *target) {
@@ -54,10 +55,9 @@ static bool find_bound(const struct bench_session *s, struct bench_target *targe
   bench_devices_folder(folder, sizeof folder);
   snprintf(name, sizeof name, "%s", target->info.description);
   if (!target->info.is_gpu) bench_cpu_name(name, sizeof name);
-  target->has_bound =
-      s->bound_file ? bench_device_read(s->bound_file, &target->bound, why, sizeof why)
-                    : bench_device_find(folder, strcmp(kind, "reference") ? kind : "cpu", name,
-                                        &target->bound, why, sizeof why);
+  target->has_bound = s->bound_file
+                          ? bench_device_read(s->bound_file, &target->bound, why, sizeof why)
+                          : bench_device_find(folder, kind, name, &target->bound, why, sizeof why);
   if (target->has_bound) return true;
   if (s->bound_file) {
     fprintf(stderr, "layerops bench: --bound: %s\n", why);
@@ -143,36 +143,44 @@ static int enter_library(struct race *race) {
   return 1;
 }
 
-static bool enter_peer(struct race *race, const struct bench_peer_entry *p) {
+/* A peer's refusal is told once, not at each row of a suite. */
+static bool refused(struct race *race, struct bench_peer_entry *p, const char *why) {
+  struct bench_session *s = race->session;
+  const char *id = race->operands.row->id, *device = race->target->info.name;
+  if (strcmp(p->reason, why)) say(device, id, p->name, why);
+  snprintf(p->reason, sizeof p->reason, "%s", why);
+  return bench_report_skip(&s->report, id, device, p->name, why);
+}
+
+static bool enter_peer(struct race *race, struct bench_peer_entry *p) {
   struct entrant *e = &race->entrants[race->count];
-  const char *id = race->operands.row->id;
   char why[256];
   *e = (struct entrant){.name = p->name, .peer = p->peer};
   if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
-    return skip(race->session, id, race->target, p->name, why);
+    return refused(race, p, why);
   if (check_entrant(race, e)) {
     race->count++;
     return true;
   }
   p->peer->close(e->state);
-  return skip(race->session, id, race->target, p->name, "its call failed");
+  return skip(race->session, race->operands.row->id, race->target, p->name, "its call failed");
 }
 
 static bool enter_peers(struct race *race) {
   const struct bench_target *target = race->target;
   char kind[32];
   device_kind(target->info.name, kind, sizeof kind);
-  race->layer = (struct bench_layer){
-      .row = race->operands.row,
-      .pattern = race->operands.row->block ? &race->operands.pattern : NULL,
-      .device = target->info.name,
-      .dtype = race->operands.type->name,
-      .threads = target->threads,
-      .x = race->operands.x,
-      .w = race->operands.w,
-      .bias = race->operands.bias,
-      .y = race->operands.y};
-  for (const struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
+  race->layer =
+      (struct bench_layer){.row = race->operands.row,
+                           .pattern = race->operands.row->block ? &race->operands.pattern : NULL,
+                           .device = target->info.name,
+                           .dtype = race->operands.type->name,
+                           .threads = target->threads,
+                           .x = race->operands.x,
+                           .w = race->operands.w,
+                           .bias = race->operands.bias,
+                           .y = race->operands.y};
+  for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
     if (p->peer && !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p))
       return false;
   return true;
@@ -201,7 +209,7 @@ static struct bench_result describe(const struct race *race, const struct entran
                            .stats = stats};
   bench_work(row, pattern, race->operands.type->size, &r.flops, &r.bytes);
   if (target->has_bound)
-    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes).seconds;
+    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes);
   return r;
 }
 
@@ -226,9 +234,8 @@ static bool hold(struct race *race) {
   struct bench_contender contenders[MAX_CONTENDERS];
   struct bench_stats stats[MAX_CONTENDERS];
   for (size_t i = 0; i < race->count; i++)
-    contenders[i] = race->entrants[i].peer
-                        ? (struct bench_contender){run_peer, &race->entrants[i]}
-                        : (struct bench_contender){bench_call_run, &race->call};
+    contenders[i] = race->entrants[i].peer ? (struct bench_contender){run_peer, &race->entrants[i]}
+                                           : (struct bench_contender){bench_call_run, &race->call};
   if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
   bool good = true;
   for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
@@ -273,7 +280,7 @@ static bool report_replay(struct bench_session *s, const struct bench_line *line
                            .stats = stats};
   bench_line_work(line, &r.flops, &r.bytes);
   if (target->has_bound)
-    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes).seconds;
+    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes);
   if (line->kernel[0] && strcmp(line->kernel, r.kernel))
     fprintf(stderr, "layerops bench: the line's kernel is %s, this call's %s\n", line->kernel,
             r.kernel);

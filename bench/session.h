@@ -26,8 +26,8 @@ struct bench_session {
   struct bench_report report;
   const struct bench_type *type;
   uint64_t seed;
-  const char *bound_file;               /* NULL: look for one */
-  const struct bench_peer_entry *peers; /* NULL: none wanted */
+  const char *bound_file;         /* NULL: look for one */
+  struct bench_peer_entry *peers; /* NULL: none wanted */
   struct bench_target targets[BENCH_MAX_DEVICES];
   int target_count;
   int faults; /* wrong results and failed calls of the library */

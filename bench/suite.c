@@ -2,11 +2,14 @@
 
 #include "bench/suite.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench/host.h"
 
 /* No product of two sizes up to this bound, times the largest element, leaves int64_t. */
 #define SIZE_LIMIT (INT64_C(1) << 29)
@@ -41,6 +44,7 @@ static bool fail(const struct line *line, int field, const char *what) {
   snprintf(line->why, line->why_size, "%s:%zu:%zu: %s '%.80s' %s", line->path, line->number,
            (size_t)(line->fields[field] - line->text) + 1, line->columns[field],
            line->fields[field], what);
+  bench_printable(line->why);
   return false;
 }
 
@@ -98,6 +102,8 @@ static void row_free(struct bench_row *row) {
 static bool read_fields(const struct line *line, bool sparse, struct bench_row *row) {
   int source = sparse ? 8 : 6;
   if (!line->fields[0][0]) return fail(line, 0, "is empty");
+  for (const char *c = line->fields[0]; *c; c++)
+    if (iscntrl((unsigned char)*c)) return fail(line, 0, "has a control character");
   if (strcmp(line->fields[1], "S") && strcmp(line->fields[1], "L"))
     return fail(line, 1, "is neither S nor L");
   row->tier = line->fields[1][0];

@@ -64,16 +64,19 @@ static bool record(struct recorder *r, struct sample sample) {
   return true;
 }
 
-/* How many calls make a sample of the wanted length; the calls tried on the way warm up. */
-static int64_t calibrate(const struct bench_contender *c, double sample_seconds, bool *failed) {
+/* Finds how many calls make a sample of the wanted length, and how many rounds a contender plays:
+   one, where a call takes a whole turn. The calls tried on the way warm up. */
+static void calibrate(const struct bench_contender *c, const struct bench_plan *plan,
+                      struct bench_stats *s) {
+  double sample_seconds = plan->sample_seconds;
+  s->rounds = plan->rounds;
   for (int64_t calls = 1;;) {
     double start = bench_now();
-    if (!c->run(c->state, calls)) {
-      *failed = true;
-      return 1;
-    }
+    s->calls = calls;
+    s->failed = !c->run(c->state, calls);
     double took = bench_now() - start;
-    if (took >= sample_seconds || calls >= MAX_CALLS) return calls;
+    if (calls == 1 && took >= plan->longest_seconds) s->rounds = 1;
+    if (s->failed || took >= sample_seconds || calls >= MAX_CALLS) return;
     double wanted = took > 0 ? 1.2 * (double)calls * sample_seconds / took : 16.0 * (double)calls;
     double next = wanted > 16.0 * (double)calls ? 16.0 * (double)calls : wanted;
     calls = next > (double)calls + 1 ? (int64_t)next : calls + 1;
@@ -84,7 +87,7 @@ static int64_t calibrate(const struct bench_contender *c, double sample_seconds,
 static bool take_turn(const struct bench_contender *c, const struct bench_plan *plan,
                       struct recorder *r, struct bench_stats *s) {
   double begin = bench_now();
-  s->failed = s->failed || !c->run(c->state, 1);
+  if (s->rounds > 1) s->failed = s->failed || !c->run(c->state, 1);
   for (int i = 0; !s->failed; i++) {
     double spent = bench_now() - begin;
     if (i > 0 && spent >= plan->longest_seconds) break;
@@ -112,17 +115,15 @@ static size_t select_samples(const struct recorder *r, int from, int to, double 
   return count;
 }
 
-static bool summarise(const struct recorder *r, const struct bench_plan *plan,
-                      struct bench_stats *s) {
+static bool summarise(const struct recorder *r, struct bench_stats *s) {
   if (s->failed) return true;
   double *values = malloc((size_t)r->count * sizeof *values);
-  s->round_median = calloc((size_t)plan->rounds, sizeof *s->round_median);
+  s->round_median = calloc((size_t)s->rounds, sizeof *s->round_median);
   if (!values || !s->round_median) {
     free(values);
     return false;
   }
-  s->rounds = plan->rounds;
-  for (int round = 0; round < plan->rounds; round++) {
+  for (int round = 0; round < s->rounds; round++) {
     size_t n = select_samples(r, r->round_start[round], r->round_start[round + 1], values);
     s->round_median[round] = bench_percentile(values, n, 0.5);
   }
@@ -141,11 +142,11 @@ static bool summarise(const struct recorder *r, const struct bench_plan *plan,
 static bool run_rounds(const struct bench_contender *contenders, size_t count,
                        const struct bench_plan *plan, struct recorder *recorders,
                        struct bench_stats *stats) {
-  for (size_t i = 0; i < count; i++)
-    stats[i].calls = calibrate(&contenders[i], plan->sample_seconds, &stats[i].failed);
+  for (size_t i = 0; i < count; i++) calibrate(&contenders[i], plan, &stats[i]);
   for (int round = 0; round < plan->rounds; round++)
     for (size_t turn = 0; turn < count; turn++) {
       size_t i = (turn + (size_t)round) % count; /* nobody is always first */
+      if (round >= stats[i].rounds) continue;
       if (!take_turn(&contenders[i], plan, &recorders[i], &stats[i])) return false;
       recorders[i].round_start[round + 1] = recorders[i].count;
     }
@@ -163,7 +164,7 @@ bool bench_measure(const struct bench_contender *contenders, size_t count,
     good = recorders[i].round_start != NULL;
   }
   good = good && run_rounds(contenders, count, plan, recorders, stats);
-  for (size_t i = 0; good && i < count; i++) good = summarise(&recorders[i], plan, &stats[i]);
+  for (size_t i = 0; good && i < count; i++) good = summarise(&recorders[i], &stats[i]);
   for (size_t i = 0; recorders && i < count; i++) {
     free(recorders[i].samples);
     free(recorders[i].round_start);

@@ -138,8 +138,8 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
   if (v->buffer && end * size > v->buffer->bytes)
     REFUSE("%s ends at byte %lld of a buffer of %lld bytes", name, (long long)(end * size),
            (long long)v->buffer->bytes);
-  uintptr_t address = (uintptr_t)(v->host ? v->host : v->buffer->native);
-  if ((v->host || door->ctx->backend->host_memory) && address % (uintptr_t)size)
+  uintptr_t address = v->host ? (uintptr_t)v->host : (uintptr_t)v->buffer->root_offset;
+  if (address % (uintptr_t)size)
     REFUSE("%s is at address %p, not a multiple of its element size %lld", name, (void *)address,
            (long long)size);
   return LAYEROPS_OK;

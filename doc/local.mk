@@ -1,1 +1,2 @@
 EXTRA_DIST += %D%/design.md
+dist_man_MANS += %D%/layerops.1 %D%/layerops.3

@@ -322,7 +322,7 @@ static layerops_status load(lo_door *door, const char *path, const lo_safetensor
                             layerops_network **network) {
   int64_t widths[LO_NETWORK_LAYERS + 1];
   layerops_network_args args = {.widths = widths};
-  int state_kind;
+  int state_kind = LO_STATE_NONE;
   LO_TRY(get_widths(path, file, widths, &args.count));
   LO_TRY(get_description(path, file, &args, &state_kind));
   LO_TRY(lo_network_new(door, &args, network));

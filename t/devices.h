@@ -46,4 +46,25 @@ static inline void for_each_device(void (*run)(const char *name)) {
   }
 }
 
+static void (*device_test)(layerops_context *ctx, const char *name);
+
+static inline void run_device_test(const char *name) {
+  layerops_context *ctx = NULL;
+  if (!ok(!layerops_open(name, &ctx), "%s opens", name)) {
+    diag("%s", layerops_last_error());
+    return;
+  }
+  device_test(ctx, name);
+  ok(!layerops_sync(ctx), "%s: nothing went wrong unseen", name);
+  layerops_close(ctx);
+}
+
+/* The test runs with a context on each device, and on the reference too unless devices are listed. */
+static inline void on_each_device(void (*test)(layerops_context *ctx, const char *name)) {
+  const char *only = getenv("LAYEROPS_TEST_DEVICES");
+  device_test = test;
+  for_each_device(run_device_test);
+  if (!only || !*only) run_device_test("reference");
+}
+
 #endif

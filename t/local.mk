@@ -66,6 +66,18 @@ check_PROGRAMS += %D%/oracle
 %C%_oracle_LDADD = $(LDADD) -lm
 EXTRA_DIST += %D%/data %D%/pytorch
 
+# The network.
+check_PROGRAMS += %D%/network %D%/network_errors %D%/training
+%C%_network_SOURCES = %D%/network.c %D%/network.h %D%/devices.h %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_network_LDADD = $(LDADD) $(ZLIB_LIBS) -lm
+%C%_network_errors_SOURCES = %D%/network_errors.c %D%/network.h %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_network_errors_LDADD = $(%C%_network_LDADD)
+%C%_training_SOURCES = %D%/training.c %D%/network.h %D%/devices.h %D%/npy.h %D%/tap.h
+%C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
+
+# The command.
+check_SCRIPTS += %D%/man.t %D%/tool.t
+
 check_SCRIPTS += %D%/configure.t %D%/install.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \
 	%D%/install/absent.c %D%/install/absent_devices.c

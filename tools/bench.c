@@ -2,180 +2,101 @@
 #include <config.h>
 
 #include <errno.h>
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench/session.h"
-#include "tools/command.h"
+#include "tools/progress.h"
+#include "tools/tool.h"
 
-static const char help[] =
-    "usage: layerops bench --suite FILE [OPTION]...\n"
-    "       layerops bench --replay LINE [OPTION]...\n"
-    "\n"
-    "Measures each layer of a suite (tab-separated: id tier m n k act source, or of a block-sparse\n"
-    "one: id tier m n k block density pattern source), on data from a seed, and checks the results\n"
-    "against float64.\n"
-    "\n"
-    "  --suite FILE     the layers\n"
-    "  --device D       \"cpu\", \"cuda:0\", ...; may be repeated; without it the best device\n"
-    "  --tier S|L       rows of this tier only; without it S on a CPU, all on a GPU\n"
-    "  --rows ID,ID     these rows only, of whatever tier\n"
-    "  --dtype T        f32 (as without it), f16 or bf16\n"
-    "  --threads N      on the CPU at most so many; without it all cores\n"
-    "  --peers          measure also the peer libraries found, in turns with this one\n"
-    "  --replay LINE    repeat the call that a line of LAYEROPS_VERBOSE=1 tells of (\"-\": the line\n"
-    "                   is read from standard input)\n"
-    "  --tsv, --json    tab-separated columns with a header; a run file. Without either a table\n"
-    "  --bound FILE     the device file for sol_pct; without it one that describes the device\n"
-    "  --rounds N       turns of each contender, 5\n"
-    "  --seconds S      at least so long a turn, 0.03\n"
-    "  --seed N         of the data, 1\n"
-    "  --help           this\n"
-    "\n"
-    "Columns: median_s, seconds a call, the median of all samples; gflops, useful operations (kept\n"
-    "blocks only); max_rel_err, the largest |y - exact| / (sum of |x||w| + |bias|) over 1024\n"
-    "entries; sol_pct, the share of max(flops/peak, bytes/bandwidth) in the median; ratio, a peer's\n"
-    "time over ours, the median of the rounds: above 1, ours is faster. What is not known is nan.\n"
-    "Exit status: 0, 1 if a result was wrong or a call failed, 2 if an option or file was.\n";
+#define COMMAND "bench"
 
-enum {
-  OPT_SUITE = 256,
-  OPT_DEVICE,
-  OPT_TIER,
-  OPT_ROWS,
-  OPT_DTYPE,
-  OPT_THREADS,
-  OPT_PEERS,
-  OPT_REPLAY,
-  OPT_TSV,
-  OPT_JSON,
-  OPT_BOUND,
-  OPT_ROUNDS,
-  OPT_SECONDS,
-  OPT_SEED,
-  OPT_HELP
-};
-
-static const struct option long_options[] = {
-    {"suite", required_argument, NULL, OPT_SUITE},
-    {"device", required_argument, NULL, OPT_DEVICE},
-    {"tier", required_argument, NULL, OPT_TIER},
-    {"rows", required_argument, NULL, OPT_ROWS},
-    {"dtype", required_argument, NULL, OPT_DTYPE},
-    {"threads", required_argument, NULL, OPT_THREADS},
-    {"peers", no_argument, NULL, OPT_PEERS},
-    {"replay", required_argument, NULL, OPT_REPLAY},
-    {"tsv", no_argument, NULL, OPT_TSV},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"bound", required_argument, NULL, OPT_BOUND},
-    {"rounds", required_argument, NULL, OPT_ROUNDS},
-    {"seconds", required_argument, NULL, OPT_SECONDS},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-struct options {
+struct settings {
   const char *suite, *rows, *replay, *bound;
-  const char *devices[BENCH_MAX_DEVICES];
-  int device_count;
-  char tier; /* 0: as the device suits */
+  const char *devices[BENCH_MAX_DEVICES + 1]; /* ends with NULL */
+  char tier;                                  /* 0: as the device suits */
   const struct bench_type *type;
-  int threads;
-  bool peers, help;
-  enum bench_format format;
-  struct bench_plan plan;
+  int32_t threads, rounds; /* 0: not given */
+  double seconds;          /* 0: not given */
+  bool peers, tsv, json;
   uint64_t seed;
 };
 
-static bool refuse(const char *option, const char *value, const char *wanted) {
-  fprintf(stderr, "layerops bench: %s: '%s' is not %s\n", option, value, wanted);
-  return false;
+static bool parse_device(const char *text, void *field) {
+  const char **devices = field;
+  int count = 0;
+  while (devices[count]) count++;
+  if (count == BENCH_MAX_DEVICES || !*text) return false;
+  devices[count] = text;
+  return true;
 }
 
-static bool read_whole(const char *option, const char *text, long long least, long long most,
-                       long long *value) {
-  char *end, wanted[80];
-  errno = 0;
-  *value = strtoll(text, &end, 10);
-  if (end != text && !*end && !errno && *value >= least && *value <= most) return true;
-  snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", least, most);
-  return refuse(option, text, wanted);
+static bool parse_tier(const char *text, void *field) {
+  *(char *)field = text[0];
+  return !strcmp(text, "S") || !strcmp(text, "L");
 }
 
-static bool read_seconds(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  if (end != text && !*end && *value >= 0 && *value <= 3600) return true;
-  return refuse("--seconds", text, "a number from 0 to 3600");
+static bool parse_type(const char *text, void *field) {
+  const struct bench_type **type = field;
+  *type = bench_type_find(text);
+  return *type != NULL;
 }
 
-static bool read_tier(const char *text, char *tier) {
-  *tier = text[0];
-  return !strcmp(text, "S") || !strcmp(text, "L") || refuse("--tier", text, "S or L");
-}
+#define FIELD(name) offsetof(struct settings, name)
 
-static bool add_device(struct options *o, const char *device) {
-  if (o->device_count < BENCH_MAX_DEVICES) {
-    o->devices[o->device_count++] = device;
-    return true;
-  }
-  fprintf(stderr, "layerops bench: --device: more than %d times\n", BENCH_MAX_DEVICES);
-  return false;
-}
+static const struct tool_option options[] = {
+    {"suite", "FILE", "a file", "the layers", parse_text, FIELD(suite)},
+    {"device", "D", "a device; at most 16 are taken",
+     "cpu, cuda:0, ...; may be repeated. Without it\nthe best device", parse_device,
+     FIELD(devices)},
+    {"tier", "S|L", "S or L", "rows of this tier. Without it S on a CPU,\nall on a GPU", parse_tier,
+     FIELD(tier)},
+    {"rows", "ID,ID", "a list of rows", "these rows, of whatever tier", parse_text, FIELD(rows)},
+    {"dtype", "T", "f32, f16 or bf16", "f32 (as without it), f16 or bf16", parse_type, FIELD(type)},
+    {"threads", "N", "a whole number from 1 to 4096",
+     "on a CPU at most so many. Without it all cores", parse_threads, FIELD(threads)},
+    {"peers", NULL, NULL, "also the peer libraries, in turns with this one", parse_switch,
+     FIELD(peers)},
+    {"replay", "LINE", "a line",
+     "repeat the call that a line of LAYEROPS_VERBOSE=1\ntells of; -: "
+     "the line on standard input",
+     parse_text, FIELD(replay)},
+    {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
+    {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
+    {"bound", "FILE", "a file",
+     "the device file for sol_pct. Without it one that\ndescribes the "
+     "device",
+     parse_text, FIELD(bound)},
+    {"rounds", "N", "a whole number from 1 to 4096", "turns of each contender (5)", parse_threads,
+     FIELD(rounds)},
+    {"seconds", "S", "a number above 0", "the least length of a turn (0.03)", parse_positive,
+     FIELD(seconds)},
+    {"seed", "N", "a whole number", "of the data (1)", parse_seed, FIELD(seed)},
+};
 
-static bool take_number(struct options *o, int option, const char *text) {
-  long long number = 0;
-  bool good = option == OPT_THREADS  ? read_whole("--threads", text, 1, 65536, &number)
-              : option == OPT_ROUNDS ? read_whole("--rounds", text, 1, 1000, &number)
-                                     : read_whole("--seed", text, 0, INT64_MAX, &number);
-  if (option == OPT_THREADS) o->threads = (int)number;
-  if (option == OPT_ROUNDS) o->plan.rounds = (int)number;
-  if (option == OPT_SEED) o->seed = (uint64_t)number;
-  return good;
-}
-
-static bool take_option(struct options *o, int option, const char *value) {
-  switch (option) {
-  case OPT_SUITE: o->suite = value; return true;
-  case OPT_DEVICE: return add_device(o, value);
-  case OPT_TIER: return read_tier(value, &o->tier);
-  case OPT_ROWS: o->rows = value; return true;
-  case OPT_DTYPE:
-    o->type = bench_type_find(value);
-    return o->type || refuse("--dtype", value, "f32, f16 or bf16");
-  case OPT_PEERS: o->peers = true; return true;
-  case OPT_REPLAY: o->replay = value; return true;
-  case OPT_TSV: o->format = BENCH_TSV; return true;
-  case OPT_JSON: o->format = BENCH_JSON; return true;
-  case OPT_BOUND: o->bound = value; return true;
-  case OPT_SECONDS: return read_seconds(value, &o->plan.round_seconds);
-  case OPT_HELP: o->help = true; return true;
-  case OPT_THREADS:
-  case OPT_ROUNDS:
-  case OPT_SEED: return take_number(o, option, value);
-  }
-  fputs("`layerops bench --help` tells the options\n", stderr);
-  return false;
-}
-
-static bool read_options(int argc, char **argv, struct options *o) {
-  static char name[] = "layerops bench"; /* stands before getopt's own messages */
-  *o = (struct options){.type = &bench_types[0], .plan = BENCH_PLAN_DEFAULT, .seed = 1};
-  argv[0] = name;
-  for (int option; (option = getopt_long(argc, argv, "", long_options, NULL)) >= 0;)
-    if (!take_option(o, option, optarg)) return false;
-  if (optind < argc) {
-    fprintf(stderr, "layerops bench: '%s' is not an option\n", argv[optind]);
-    return false;
-  }
-  if (o->help || !!o->suite != !!o->replay) return true;
-  fputs("layerops bench: give either --suite FILE or --replay LINE; --help tells more\n", stderr);
-  return false;
-}
+static const struct tool_usage usage = {
+    .command = COMMAND,
+    .synopsis = "--suite FILE | --replay LINE [OPTION]...",
+    .text =
+        "Measures each layer of a suite on data from a seed, and checks the results against\n"
+        "float64. A suite has one layer a line, tab-separated: id tier m n k act source; or, with\n"
+        "block-sparse weights, id tier m n k block density pattern source.",
+    .after =
+        "Columns: median_s, seconds a call, the median of all samples; gflops, of useful "
+        "operations\n"
+        "(kept blocks only); max_rel_err, the largest |y - exact| / (sum of |x||w| + |bias|) "
+        "among\n"
+        "1024 entries; sol_pct, the speed of light, max(flops/peak, bytes/bandwidth), in per cent "
+        "of\n"
+        "the median; ratio, a peer's time over ours, the median of the rounds: above 1 ours is "
+        "the\n"
+        "faster. What is not known is nan. A row that a device cannot do is left out, and told on\n"
+        "standard error. Exit status 1: a result was wrong or a call failed.",
+    .options = options,
+    .count = sizeof options / sizeof *options,
+};
 
 /* Whether the list "a,b" has the word. */
 static bool list_has(const char *list, const char *word) {
@@ -187,42 +108,34 @@ static bool list_has(const char *list, const char *word) {
   return false;
 }
 
-static bool check_rows(const struct options *o, const struct bench_suite *suite) {
-  char *list = o->rows ? strdup(o->rows) : NULL, *rest = NULL;
-  bool good = !o->rows || list;
+/* -1: every row that was asked for is there; else the exit status. */
+static int check_rows(const struct settings *o, const struct bench_suite *suite) {
+  char *list = strdup(o->rows), *rest = NULL;
+  int status = list ? -1 : tool_fail(COMMAND, "out of memory");
   for (char *id = list ? strtok_r(list, ",", &rest) : NULL; id; id = strtok_r(NULL, ",", &rest)) {
     size_t i = 0;
     while (i < suite->count && strcmp(suite->rows[i].id, id)) i++;
-    if (i < suite->count) continue;
-    fprintf(stderr, "layerops bench: --rows: %s has no row '%s'\n", o->suite, id);
-    good = false;
+    if (i == suite->count) status = tool_misused(COMMAND, "%s has no row '%.80s'", o->suite, id);
   }
   free(list);
-  return good;
+  return status;
 }
 
-static bool wanted(const struct options *o, const struct bench_row *row,
+static bool wanted(const struct settings *o, const struct bench_row *row,
                    const struct bench_target *target) {
   if (o->rows && !list_has(o->rows, row->id)) return false;
   if (o->tier) return row->tier == o->tier;
   return o->rows || row->tier == 'S' || target->info.is_gpu;
 }
 
-static void progress(const char *what, const char *device, size_t done, size_t all) {
-  if (isatty(STDERR_FILENO))
-    fprintf(stderr, "\r\033[K%s%s%s [%zu/%zu]%s", what, *what ? " on " : "done", device, done, all,
-            done == all ? "\r\033[K" : "");
-}
-
-static bool measure_row(struct bench_session *s, const struct options *o,
-                        const struct bench_row *row, size_t done, size_t all) {
+static bool measure_row(struct bench_session *s, const struct settings *o,
+                        const struct bench_row *row) {
   struct bench_operands operands = {0};
   bool good = true;
   for (int t = 0; good && t < s->target_count; t++) {
     if (!wanted(o, row, &s->targets[t])) continue;
-    progress(row->id, s->targets[t].info.name, done, all);
     if (!operands.row && !bench_operands_make(row, s->type, s->seed, &operands)) {
-      fprintf(stderr, "layerops bench: %s: no memory for its data\n", row->id);
+      tool_fail(COMMAND, "%s: no memory for its data", row->id);
       return false;
     }
     good = bench_session_row(s, &operands, t);
@@ -231,64 +144,80 @@ static bool measure_row(struct bench_session *s, const struct options *o,
   return good;
 }
 
-static bool measure_suite(struct bench_session *s, const struct options *o,
+static bool measure_suite(struct bench_session *s, const struct settings *o,
                           const struct bench_suite *suite) {
+  struct progress progress;
   bool good = true;
-  for (size_t i = 0; good && i < suite->count; i++)
-    good = measure_row(s, o, &suite->rows[i], i, suite->count);
-  progress("", "", suite->count, suite->count);
+  progress_start(&progress);
+  for (size_t i = 0; good && i < suite->count; i++) {
+    progress_show(&progress, suite->rows[i].id, (int64_t)i, (int64_t)suite->count);
+    good = measure_row(s, o, &suite->rows[i]);
+  }
+  progress_clear(&progress);
   return good;
 }
 
-static bool open_devices(struct bench_session *s, const struct options *o, const char *fallback) {
-  if (!o->device_count) return bench_session_open(s, fallback, o->threads);
-  for (int i = 0; i < o->device_count; i++)
+static bool open_devices(struct bench_session *s, const struct settings *o, const char *fallback) {
+  if (!o->devices[0]) return bench_session_open(s, fallback, o->threads);
+  for (int i = 0; o->devices[i]; i++)
     if (!bench_session_open(s, o->devices[i], o->threads)) return false;
   return true;
 }
 
-static int run_suite(struct bench_session *s, const struct options *o) {
+static enum bench_format format_of(const struct settings *o) {
+  return o->json ? BENCH_JSON : o->tsv ? BENCH_TSV : BENCH_TABLE;
+}
+
+static int finish(struct bench_session *s, bool good) {
+  good = good && bench_session_end(s);
+  if (!good) return tool_fail(COMMAND, "the report is not complete: %s", strerror(errno));
+  return s->faults ? TOOL_FAILED : TOOL_OK;
+}
+
+static int run_suite(struct bench_session *s, const struct settings *o,
+                     const struct bench_suite *suite) {
+  int status = o->rows ? check_rows(o, suite) : -1;
+  if (status >= 0) return status;
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  return finish(s, bench_report_begin(&s->report, format_of(o), o->peers, stdout) &&
+                       (!o->peers || bench_session_load_peers(s)) && measure_suite(s, o, suite));
+}
+
+static int read_and_run_suite(struct bench_session *s, const struct settings *o) {
   struct bench_suite suite;
   char why[512];
-  if (!bench_suite_read(o->suite, &suite, why, sizeof why)) {
-    fprintf(stderr, "layerops bench: --suite: %s\n", why);
-    return TOOL_USAGE;
-  }
-  int status = TOOL_USAGE;
-  if (check_rows(o, &suite) && open_devices(s, o, NULL)) {
-    bool good = bench_report_begin(&s->report, o->format, o->peers, stdout) &&
-                (!o->peers || bench_session_load_peers(s)) && measure_suite(s, o, &suite) &&
-                bench_session_end(s);
-    status = good && !s->faults ? TOOL_OK : TOOL_FAILED;
-    if (!good && ferror(stdout)) fprintf(stderr, "layerops bench: %s\n", strerror(errno));
-  }
+  if (!bench_suite_read(o->suite, &suite, why, sizeof why))
+    return tool_misused(COMMAND, "--suite: %s", why);
+  int status = run_suite(s, o, &suite);
   bench_suite_free(&suite);
   return status;
 }
 
-static int run_replay(struct bench_session *s, const struct options *o) {
+static int run_replay(struct bench_session *s, const struct settings *o) {
   struct bench_line line;
   char why[512], text[1024];
   bool from_input = !strcmp(o->replay, "-");
   if (from_input && !fgets(text, sizeof text, stdin)) *text = 0;
-  if (!bench_line_read(from_input ? text : o->replay, &line, why, sizeof why)) {
-    fprintf(stderr, "layerops bench: --replay: %s\n", why);
-    return TOOL_USAGE;
-  }
-  if (!open_devices(s, o, line.device)) return TOOL_USAGE;
-  bool good = bench_report_begin(&s->report, o->format, false, stdout);
+  if (!bench_line_read(from_input ? text : o->replay, &line, why, sizeof why))
+    return tool_misused(COMMAND, "--replay: %s", why);
+  if (!open_devices(s, o, line.device)) return TOOL_FAILED;
+  bool good = bench_report_begin(&s->report, format_of(o), false, stdout);
   for (int t = 0; good && t < s->target_count; t++) good = bench_session_replay(s, &line, t);
-  good = good && bench_session_end(s);
-  return good && !s->faults ? TOOL_OK : TOOL_FAILED;
+  return finish(s, good);
 }
 
 int tool_bench(int argc, char **argv) {
-  struct options o;
-  if (!read_options(argc, argv, &o)) return TOOL_USAGE;
-  if (o.help) return fputs(help, stdout) < 0 ? TOOL_FAILED : TOOL_OK;
+  struct settings o = {.type = &bench_types[0], .seed = 1};
+  int status = tool_parse(&usage, argc, argv, &o);
+  if (status >= 0) return status;
+  if (!o.suite == !o.replay)
+    return tool_misused(COMMAND, "give either --suite FILE or --replay LINE");
+  if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {
-      .plan = o.plan, .type = o.type, .seed = o.seed, .bound_file = o.bound};
-  int status = o.suite ? run_suite(&session, &o) : run_replay(&session, &o);
+      .plan = BENCH_PLAN_DEFAULT, .type = o.type, .seed = o.seed, .bound_file = o.bound};
+  if (o.rounds) session.plan.rounds = o.rounds;
+  if (o.seconds > 0) session.plan.round_seconds = o.seconds;
+  status = o.suite ? read_and_run_suite(&session, &o) : run_replay(&session, &o);
   bench_session_close(&session);
   return status;
 }

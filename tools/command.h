@@ -1,8 +1,8 @@
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H
 
-/* The sub-commands of `layerops`: each has a row in the table of main.c. argv[0] is the sub-command's
-   own name. */
+/* The sub-commands of `layerops`: each has a row in the table of main.c. argv[0] is the
+   sub-command's own name. */
 
 /* Exit statuses of them all. */
 enum {

@@ -7,11 +7,12 @@ noinst_LTLIBRARIES += %D%/libdataset.la
 %C%_libdataset_la_SOURCES = %D%/array.c %D%/csv.c %D%/dataset.c %D%/dataset.h %D%/format.h \
 	%D%/idx.c %D%/npy.c %D%/source.c %D%/source.h
 
-# The command. bench and selftest bring their files along.
+# The command. selftest brings its files along.
 bin_PROGRAMS += layerops
 layerops_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-layerops_LDADD = %D%/libdataset.la liblayerops.la $(JANSSON_LIBS)
+layerops_LDADD = %D%/libdataset.la $(bench_libs)
 layerops_SOURCES = \
+	%D%/bench.c \
 	%D%/command.h \
 	%D%/devices.c \
 	%D%/interrupt.c \

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static const struct command commands[] = {
     {"devices", "list the devices, and why others are absent", tool_devices},
     {"train", "train a network on a data set", tool_train},
     {"predict", "classify samples with a trained network", tool_predict},
+    {"bench", "measure layers, beside peer libraries", tool_bench},
     {"help", "tell about a command", help_run},
 };
 #define COUNT (sizeof commands / sizeof *commands)
@@ -75,6 +77,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); /* a file that exceeds a limit is an error of write, not the end */
   setvbuf(stdout, NULL, _IOLBF,
           BUFSIZ); /* an epoch's line shows in a pipe too when it is written */
   int status = run(argc, argv);

@@ -124,7 +124,7 @@ static void print_start(const struct training *t) {
 }
 
 static void print_epoch(const struct loop *l) {
-  printf("%s  loss %.4f  train_accuracy %.4f  test_accuracy %.4f  samples/s %.0f\n", l->title,
+  printf("%s  loss %.5g  train_accuracy %.4f  test_accuracy %.4f  samples/s %.0f\n", l->title,
          l->train.loss, l->train.accuracy, l->test.accuracy, rate(l));
 }
 
@@ -134,7 +134,7 @@ static void print_summary(const struct loop *l) {
   if (l->signal)
     printf("interrupted after %lld of %lld training samples of epoch %lld\n",
            (long long)t->info.position, (long long)d->train.count, (long long)t->info.epochs + 1);
-  printf("%s on %s%s: %lld epochs, loss %.4f, test accuracy %.4f, %.1f s, %s%s\n", t->device.name,
+  printf("%s on %s%s: %lld epochs, loss %.5g, test accuracy %.4f, %.1f s, %s%s\n", t->device.name,
          d->name, samples_subset(d), (long long)t->info.epochs, l->train.loss, l->test.accuracy,
          l->seconds, t->settings->save ? "saved " : "not saved",
          t->settings->save ? t->settings->save : "");

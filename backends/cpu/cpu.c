@@ -6,6 +6,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/host.h"
+#include "common/door.h"
 
 static layerops_status info(int index, layerops_device_info *out) {
   (void)index;
@@ -30,15 +31,36 @@ static void close_cpu(layerops_context *ctx) {
   free(ctx->state);
 }
 
+static unsigned types_of(layerops_op op) {
+  switch (op) {
+  case LAYEROPS_OP_fill:
+  case LAYEROPS_OP_copy:
+  case LAYEROPS_OP_transpose:
+  case LAYEROPS_OP_gather:
+    return LO_COPYABLE;
+  case LAYEROPS_OP_bsr_linear_forward:
+    return LO_BIT(LAYEROPS_F32);
+  default:
+    return LO_FLOAT;
+  }
+}
+
+static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
+  (void)ctx;
+  return types_of(op) & LO_BIT(type) ? NULL : "no kernel for this type";
+}
+
 const struct lo_backend lo_backend_cpu = {
     .name = "cpu",
     LO_HOST_BACKEND,
     .info = info,
     .open = open_cpu,
     .close = close_cpu,
+    .refuses = refuses,
     .ops =
         {
-            .gemm = lo_cpu_gemm,
-            .linear_forward = lo_cpu_linear_forward,
+#define OP(name, number) .name = lo_cpu_##name,
+            LAYEROPS_OP_LIST(OP)
+#undef OP
         },
 };

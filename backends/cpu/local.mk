@@ -20,13 +20,21 @@ isa_sources = \
 library_parts += %D%/libcpu.la
 %C%_libcpu_la_CFLAGS = $(cpu_cflags)
 %C%_libcpu_la_SOURCES = \
+	%D%/bsr.c \
 	%D%/cgroup.c \
+	%D%/column_sum.c \
 	%D%/cpu.c \
 	%D%/cpu.h \
+	%D%/elementwise.c \
+	%D%/grid.c \
+	%D%/grid.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/isa.c \
 	%D%/linear.c \
+	%D%/loss.c \
+	%D%/move.c \
+	%D%/optimizer.c \
 	%D%/pack.c \
 	%D%/parallel.c \
 	%D%/parallel.h \
@@ -42,8 +50,12 @@ library_parts += %D%/libcpu.la
 	%D%/reference_product.c \
 	%D%/reference_rows.c \
 	%D%/reference_value.c \
+	%D%/rows.c \
+	%D%/rows.h \
+	%D%/span.h \
 	%D%/topology.c \
-	%D%/topology.h
+	%D%/topology.h \
+	%D%/transpose.c
 
 library_parts += %D%/libcpu_portable.la
 %C%_libcpu_portable_la_CFLAGS = $(isa_cflags) -DLO_ISA=portable

@@ -44,7 +44,7 @@ void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f) 
                    .derivative_slope = e->derivative_slope};
 }
 
-static bool is_plain(const lo_finish *f) {
+bool lo_finish_is_plain(const lo_finish *f) {
   return f->alpha == 1.0f && f->beta == 0.0f && !f->bias.base && !f->preact.base &&
          !f->residual.base && f->activation == LAYEROPS_IDENTITY &&
          f->derivative == LAYEROPS_IDENTITY && f->c.type == LAYEROPS_F32;
@@ -141,7 +141,7 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   lo_finish_of(&p->epilogue, &p->c, &plan->finish);
   if (plan->finish.alpha == 0.0f) plan->k = 0;
   if (plan->k == 0) plan->finish.alpha = 1.0f; /* 0, whatever alpha is */
-  plan->plain = is_plain(&plan->finish);
+  plan->plain = lo_finish_is_plain(&plan->finish);
   choose_pieces(ctx, plan);
   const lo_kernel *kernels = plan->mk->kernels;
   plan->w_in_place = lo_select(ctx, kernels, sizeof *kernels, 2, plan) == &kernels[0];

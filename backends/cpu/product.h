@@ -65,6 +65,13 @@ void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to);
 
 lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch);
 void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f);
+/* Nothing to do: the sums may be written to C. */
+bool lo_finish_is_plain(const lo_finish *f);
+
+/* dX = dY * act'(saved). */
+void lo_derive_matrix(layerops_context *ctx, layerops_activation kind, float slope,
+                      const layerops_matrix *dy, const layerops_matrix *saved,
+                      const layerops_matrix *dx);
 
 /* sum[j] = the sum over the rows of m, in slices of rows that depend on nothing else, + beta *
  * sum[j]. */

@@ -1,7 +1,44 @@
+EXTRA_DIST += \
+	%D%/bsr.cu \
+	%D%/elementwise.cu \
+	%D%/epilogue.cuh \
+	%D%/gemm_16.cu \
+	%D%/gemm_f32.cu \
+	%D%/gemm_launch.cuh \
+	%D%/gemm_simt.cuh \
+	%D%/move.cu \
+	%D%/optimizer.cu \
+	%D%/prelude.cuh \
+	%D%/product.cu \
+	%D%/rows.cu
+
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
 %C%_libcuda_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(CUDA_CPPFLAGS)
-%C%_libcuda_la_SOURCES =
+%C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DLO_CUDA_GENCODE='"$(NVCC_GENCODE)"'
+%C%_libcuda_la_SOURCES = \
+	%D%/bsr.cu \
+	%D%/context.c \
+	%D%/cuda.c \
+	%D%/cuda.h \
+	%D%/driver.c \
+	%D%/driver.h \
+	%D%/elementwise.cu \
+	%D%/gemm_16.cu \
+	%D%/gemm_f32.cu \
+	%D%/launch.h \
+	%D%/memory.c \
+	%D%/move.cu \
+	%D%/ops_product.c \
+	%D%/ops_rows.c \
+	%D%/ops_simple.c \
+	%D%/optimizer.cu \
+	%D%/params.h \
+	%D%/plan.c \
+	%D%/plan.h \
+	%D%/product.cu \
+	%D%/rows.cu \
+	%D%/views.c
 endif
 
 # The -fno- flags keep the C++ run-time library out of a C library.

@@ -24,7 +24,8 @@ const struct lo_backend lo_backend_opencl = {
     .event_destroy = lo_cl_event_destroy,
     .ops =
         {
-            .gemm = lo_cl_gemm,
-            .linear_forward = lo_cl_linear_forward,
+#define ENTRY(name, number) .name = lo_cl_##name,
+            LAYEROPS_OP_LIST(ENTRY)
+#undef ENTRY
         },
 };

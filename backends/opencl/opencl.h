@@ -35,10 +35,13 @@ const lo_cl_found *lo_cl_device_at(int index);
 
 /* Kernel sources; programs are built from one of them and up to 5 numbers. */
 typedef enum lo_cl_source {
-  LO_CL_PRODUCT_CPU,   /* NV */
-  LO_CL_PRODUCT_GPU,   /* BM, BN, TM, TN, kind: see product.c */
-  LO_CL_PRODUCT_PLAIN,
+  LO_CL_PACK,        /* WIDTH */
+  LO_CL_PRODUCT_CPU, /* NV */
+  LO_CL_PRODUCT_GPU, /* BM, BN, TM, TN, KIND */
   LO_CL_PRODUCT_SKINNY,
+  LO_CL_PRODUCT_PLAIN,
+  LO_CL_BSR_CPU, /* as the dense ones */
+  LO_CL_BSR_GPU,
   LO_CL_SUM,
   LO_CL_MAP,
   LO_CL_OPTIMIZER,
@@ -181,6 +184,11 @@ layerops_status lo_cl_run(lo_cl_launch *launch, int group, int64_t x, int64_t y,
 
 lo_cl_view lo_cl_view_of(const layerops_matrix *m);
 lo_cl_scalar lo_cl_scalar_of(const layerops_scalar *s);
+/* The shape of an element-wise kernel over `count` present views; one row where all are without gaps. */
+lo_cl_shape lo_cl_shape_of(layerops_context *ctx, const layerops_matrix *const *views, int count);
+/* Runs it: an item for each part of the shape. */
+layerops_status lo_cl_run_shape(lo_cl_launch *launch, const lo_cl_shape *shape);
+int64_t lo_cl_shape_groups(layerops_context *ctx, const lo_cl_shape *shape);
 static inline int64_t lo_cl_ceil(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 #define LO_CL_DECLARE(name, number)                                                                \

@@ -57,58 +57,81 @@ typedef struct lo_cl_pack {
   LO_LONG batch;    /* of the operand, of the first group */
 } lo_cl_pack;
 
-/* Sums over k of op(A)[i,k]. */
-typedef struct lo_cl_sum {
-  lo_cl_operand a;
-  lo_cl_view to;
-  lo_cl_scalar beta;
-  LO_LONG k, chunk, chunks;
-  LO_LONG partial; /* offset of the chunks' sums in floats */
-} lo_cl_sum;
-
 /* A block-sparse product: values [count, block, block], transposed into `packed` by CPU devices. */
 typedef struct lo_cl_bsr {
   lo_cl_epilogue epilogue;
   lo_cl_operand a;
-  LO_LONG packed; /* offset in floats */
-  LO_LONG count;  /* blocks */
+  LO_LONG packed;    /* offset in floats */
+  LO_LONG block_row; /* of the first group */
 } lo_cl_bsr;
 
-/* Element-wise work on views of one shape: a group of columns of a group of rows for each item. */
-typedef struct lo_cl_map {
+/* Work on each element of views of one shape: an item takes item_cols columns of item_rows rows. */
+typedef struct lo_cl_shape {
   LO_LONG rows, cols;
-  LO_LONG item_rows, item_cols; /* of one item */
-  LO_LONG col_items, items;     /* items across a row; in all */
-  lo_cl_view view[4];
-  LO_INT kind, flag; /* an activation, a variant */
-  LO_FLOAT slope, factor;
-  LO_LONG partial; /* offset of the items' sums in floats */
+  LO_LONG item_rows, item_cols;
+  LO_LONG across, items; /* items across a row; in all */
+} lo_cl_shape;
+
+/* Activations and mean squared error. in: x; or dy and saved; or y and target. */
+typedef struct lo_cl_map {
+  lo_cl_shape shape;
+  lo_cl_view in, other, out;
+  lo_cl_scalar scale;
+  LO_LONG partial; /* offset of the groups' sums in floats, or -1 */
+  LO_INT activation;
+  LO_FLOAT slope;
+  LO_FLOAT factor; /* of mse's gradient, before scale */
+  LO_INT reserved;
 } lo_cl_map;
 
-/* A scalar of an optimizer's step: Adam's betas with what follows from them in double. */
-typedef struct lo_cl_step {
-  lo_cl_scalar lr, momentum, weight_decay; /* sgd; lr and weight_decay of adam too */
-  lo_cl_scalar beta1, beta2, epsilon, step;
-  LO_FLOAT rest1, rest2; /* 1 - beta where beta is a value */
-  LO_FLOAT log1, log2;   /* log(beta) */
-} lo_cl_step;
+/* Column sums of x in chunks of rows, and then of the chunks. */
+typedef struct lo_cl_sum {
+  lo_cl_view x, to;
+  lo_cl_scalar beta;
+  LO_LONG rows, cols, chunk, chunks;
+  LO_LONG partial; /* offset of the chunks' sums in floats */
+} lo_cl_sum;
 
-/* Softmax and cross-entropy: a group for each row. */
+/* The sum of numbers in scratch memory, times factor. */
+typedef struct lo_cl_total {
+  lo_cl_view to;
+  LO_LONG partial, count;
+  LO_FLOAT factor;
+  LO_INT reserved;
+} lo_cl_total;
+
+typedef struct lo_cl_sgd_params {
+  lo_cl_shape shape;
+  lo_cl_view w, g, velocity;
+  lo_cl_scalar lr, momentum, weight_decay;
+  LO_INT nesterov, reserved;
+} lo_cl_sgd_params;
+
+/* rest: 1 - beta, log: log(beta), taken in double where beta is a value. */
+typedef struct lo_cl_adam_params {
+  lo_cl_shape shape;
+  lo_cl_view w, g, m, v;
+  lo_cl_scalar lr, beta1, beta2, epsilon, weight_decay, step;
+  LO_FLOAT rest1, rest2, log1, log2;
+  LO_INT decoupled, reserved;
+} lo_cl_adam_params;
+
+/* Softmax and cross-entropy. */
 typedef struct lo_cl_rows {
   LO_LONG rows, cols;
-  lo_cl_view x, y; /* logits and dlogits */
-  lo_cl_view labels, probabilities;
-  lo_cl_view loss, losses, correct;
+  lo_cl_view x, y; /* cross-entropy: logits and dlogits */
+  lo_cl_view labels, probabilities, loss, losses, correct;
   lo_cl_scalar grad_scale;
-  LO_LONG ignore;                 /* a label, or less than any */
-  LO_LONG sums, hits, counted;    /* offsets in floats and ints of the scratch memory */
+  LO_LONG ignore;      /* a label, or one that no i32 can be */
+  LO_LONG row_losses;  /* offsets in the scratch memory, in words of 4 bytes: f32 [rows] */
+  LO_LONG row_correct; /* i32 [rows] */
+  LO_LONG counted;     /* i32: rows that count */
   LO_INT log, mean;
 } lo_cl_rows;
 
-/* Moving rows: copy, gather, transpose. */
+/* Fill, copy, gather and transpose. */
 typedef struct lo_cl_move {
-  LO_LONG rows, cols;
-  LO_LONG item_rows, item_cols, col_items, items;
+  lo_cl_shape shape; /* of y */
   lo_cl_view x, y, index;
   lo_cl_scalar value;
   LO_LONG limit; /* rows that an index may name */

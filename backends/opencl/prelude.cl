@@ -23,11 +23,12 @@
 #define LO_LOAD_HALF(p) LO_PASTE(vload_half, VW)(0, p)
 #define LO_STORE_HALF(v, p) LO_PASTE(LO_PASTE(vstore_half, VW), _rte)(v, 0, p)
 #endif
+/* Loops over lanes that are rarely taken stay loops: unrolled, they are most of what PoCL compiles. */
+#define LO_ROLLED _Pragma("nounroll")
 #define LO_TO(type) LO_PASTE(convert_, LO_VECTOR(type))
 #define LO_AS(type) LO_PASTE(as_, LO_VECTOR(type))
 
 typedef LO_VECTOR(float) lo_vec;
-typedef LO_VECTOR(int) lo_ivec;
 typedef __global const uchar *lo_in;
 typedef __global uchar *lo_out;
 
@@ -72,7 +73,7 @@ LO_FN lo_vec lo_load(lo_in p, long i, int type, long count, float fill) {
 #if VW > 1
   if (count < VW) {
     float lanes[VW];
-    for (int l = 0; l < VW; l++) lanes[l] = l < count ? lo_get(p, i + l, type) : fill;
+    LO_ROLLED for (int l = 0; l < VW; l++) lanes[l] = l < count ? lo_get(p, i + l, type) : fill;
     return LO_LOAD(lanes);
   }
 #endif
@@ -102,7 +103,7 @@ LO_FN void lo_store(lo_out p, long i, int type, long count, lo_vec v) {
   if (count < VW) {
     float lanes[VW];
     LO_STORE(v, lanes);
-    for (int l = 0; l < count; l++) lo_put(p, i + l, type, lanes[l]);
+    LO_ROLLED for (int l = 0; l < count; l++) lo_put(p, i + l, type, lanes[l]);
     return;
   }
 #endif
@@ -153,3 +154,34 @@ LO_FN float lo_lanes_max(lo_vec v) {
 #define lo_erfc(x) erfc(x)
 #define lo_tanh(x) tanh(x)
 #define lo_rcp(x) (1.0f / (x))
+
+/* ---- sums across the items of a group, as a tree: GROUP is a power of two ---- */
+#define LO_GROUP_REDUCE(name, expression)                                                          \
+  LO_FN float name(float v, __local float *lanes) {                                                \
+    const int item = get_local_id(0);                                                              \
+    if (GROUP == 1) return v;                                                                      \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
+    lanes[item] = v;                                                                               \
+    for (int half_group = GROUP / 2; half_group > 0; half_group /= 2) {                            \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
+      if (item < half_group) {                                                                     \
+        const float a = lanes[item], b = lanes[item + half_group];                                 \
+        lanes[item] = expression;                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
+    return lanes[0];                                                                               \
+  }
+LO_GROUP_REDUCE(lo_group_sum, a + b)
+LO_GROUP_REDUCE(lo_group_max, fmax(a, b))
+
+/* ---- the error word: the first fault stays until the host has read it ---- */
+LO_FN void lo_report(__global int *fault, int kind, long at, int value, long limit) {
+  if (atomic_cmpxchg((volatile __global int *)fault + LO_CL_FAULT_SET, 0, 1) != 0) return;
+  fault[LO_CL_FAULT_KIND] = kind;
+  fault[LO_CL_FAULT_AT] = (int)at;
+  fault[LO_CL_FAULT_AT_HIGH] = (int)(at >> 32);
+  fault[LO_CL_FAULT_VALUE] = value;
+  fault[LO_CL_FAULT_LIMIT] = (int)limit;
+  fault[LO_CL_FAULT_LIMIT_HIGH] = (int)(limit >> 32);
+}

@@ -116,6 +116,13 @@ static layerops_status run_gpu(layerops_context *ctx, const lo_cl_plan *plan, lo
   return run_grid(ctx, p, &g);
 }
 
+/* 4 x 4 as in product_skinny.cl. */
+static layerops_status run_skinny(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region) {
+  (void)region;
+  grid g = {LO_CL_PRODUCT_SKINNY, NULL, 1, 4, 4};
+  return run_grid(ctx, plan->product, &g);
+}
+
 static layerops_status run_plain(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region) {
   (void)region;
   grid g = {LO_CL_PRODUCT_PLAIN, NULL, lo_cl_of(ctx)->device->class.group, 0, 0};
@@ -167,7 +174,18 @@ static const char *refuse_small(layerops_context *ctx, const void *problem) {
   return refuse_gpu(lo_cl_of(ctx)->device, small_tile);
 }
 
+/* Packing W costs a pass over it that more rows than these pay for. */
+enum { SKINNY_ROWS = 12 };
+
+static const char *refuse_skinny(layerops_context *ctx, const void *problem) {
+  const lo_product *p = ((const question *)problem)->p;
+  if (lo_cl_of(ctx)->device->class.vector == 1) return "the device is not a CPU";
+  if (p->trans_a || !p->trans_b) return "its operands do not both lie along k";
+  return p->m > SKINNY_ROWS ? "it has many rows" : NULL;
+}
+
 static const lo_cl_product_kernel kernels[] = {
+    {{"opencl_cpu_skinny", refuse_skinny}, run_skinny, no_scratch, {0}},
     {{"opencl_cpu_packed", refuse_cpu}, lo_cl_cpu_product, lo_cl_cpu_scratch, {0}},
     {{"opencl_gpu_128x64", refuse_large}, run_gpu, no_scratch, {128, 64, 8, 4}},
     {{"opencl_gpu_32x32", refuse_small}, run_gpu, no_scratch, {32, 32, 2, 2}},

@@ -30,10 +30,9 @@ void lo_cl_targets(lo_cl_launch *l, const lo_epilogue *e, const layerops_matrix 
 /* The dense product on CPU devices, product_cpu.c. */
 int64_t lo_cl_cpu_scratch(layerops_context *ctx, const lo_product *p);
 layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region);
-/* Packs `batch` operands of p->from.count columns (0: rows) from the view into the region. */
-layerops_status lo_cl_cpu_pack(layerops_context *ctx, const char *kernel, int vectors,
-                               const layerops_matrix *m, const lo_cl_pack *p, int64_t batch,
-                               lo_cl_region to);
+/* Packs `batch` operands into panels of `width`. */
+layerops_status lo_cl_cpu_pack(layerops_context *ctx, int width, const layerops_matrix *m,
+                               const lo_cl_pack *p, int64_t batch, lo_cl_region to);
 
 /* One product's operands, with strides named by meaning. */
 lo_cl_operand lo_cl_operand_a(const lo_product *p);

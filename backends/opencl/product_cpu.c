@@ -44,14 +44,13 @@ int64_t lo_cl_cpu_scratch(layerops_context *ctx, const lo_product *p) {
   return s.a_bytes + s.b_bytes;
 }
 
-layerops_status lo_cl_cpu_pack(layerops_context *ctx, const char *kernel, int vectors,
-                               const layerops_matrix *m, const lo_cl_pack *p, int64_t batch,
-                               lo_cl_region to) {
-  int number[LO_CL_NUMBERS] = {vectors};
+layerops_status lo_cl_cpu_pack(layerops_context *ctx, int width, const layerops_matrix *m,
+                               const lo_cl_pack *p, int64_t batch, lo_cl_region to) {
+  int number[LO_CL_NUMBERS] = {width};
   lo_cl_pack params = *p;
   params.chunk = PACK_STEPS;
   params.to = to.offset / (int64_t)sizeof(float);
-  lo_cl_launch l = lo_cl_start(ctx, LO_CL_PRODUCT_CPU, number, kernel);
+  lo_cl_launch l = lo_cl_start(ctx, LO_CL_PACK, number, "pack");
   lo_cl_view_memory(&l, m);
   lo_cl_memory(&l, to.buffer);
   lo_cl_bytes(&l, sizeof params, &params);
@@ -59,14 +58,14 @@ layerops_status lo_cl_cpu_pack(layerops_context *ctx, const char *kernel, int ve
                    lo_cl_ceil(p->k, PACK_STEPS), batch);
 }
 
-static layerops_status pack(layerops_context *ctx, const char *kernel, const layerops_matrix *m,
+static layerops_status pack(layerops_context *ctx, int width, const layerops_matrix *m,
                             lo_cl_operand from, int64_t first, int64_t count, int64_t k,
                             int64_t batch, int64_t batches, lo_cl_region to) {
   lo_cl_pack p = {.from = from, .k = k, .batch = from.batch_stride ? batch : 0};
   p.from.offset += first * from.across;
   p.from.count = count;
   if (!k) return LAYEROPS_OK;
-  return lo_cl_cpu_pack(ctx, kernel, lo_cl_of(ctx)->device->class.vectors, m, &p, batches, to);
+  return lo_cl_cpu_pack(ctx, width, m, &p, batches, to);
 }
 
 /* Panels of rows [row, row + rows) and columns [col, col + cols), matrices [batch, batch + batches). */
@@ -103,11 +102,11 @@ layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan,
   for (int64_t l = 0; l < p->batch; l += s.batch) {
     int64_t batches = least(s.batch, p->batch - l), packed_row = -1;
     for (int64_t j = 0; j < p->n; j += s.n) {
-      LO_TRY(pack(ctx, "pack_columns", &p->b, b, j, least(s.n, p->n - j), s.k, l,
+      LO_TRY(pack(ctx, s.cols, &p->b, b, j, least(s.n, p->n - j), s.k, l,
                   least(s.b_batch, batches), to_b));
       for (int64_t i = 0; i < p->m; i += s.m) {
         if (i != packed_row)
-          LO_TRY(pack(ctx, "pack_rows", &p->a, a, i, least(s.m, p->m - i), s.k, l,
+          LO_TRY(pack(ctx, s.rows, &p->a, a, i, least(s.m, p->m - i), s.k, l,
                       least(s.a_batch, batches), to_a));
         packed_row = i;
         LO_TRY(multiply(ctx, p, &s, to_a, to_b, i, j, l));

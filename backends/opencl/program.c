@@ -22,33 +22,78 @@ static const char activation[] =
 static const char epilogue[] =
 #include "backends/opencl/epilogue.cl.inc"
     ;
+static const char loop_cpu[] =
+#include "backends/opencl/loop_cpu.cl.inc"
+    ;
 static const char product_cpu[] =
 #include "backends/opencl/product_cpu.cl.inc"
+    ;
+static const char bsr_cpu[] =
+#include "backends/opencl/bsr_cpu.cl.inc"
+    ;
+static const char pack[] =
+#include "backends/opencl/pack.cl.inc"
+    ;
+static const char loop_gpu[] =
+#include "backends/opencl/loop_gpu.cl.inc"
     ;
 static const char product_gpu[] =
 #include "backends/opencl/product_gpu.cl.inc"
     ;
+static const char bsr_gpu[] =
+#include "backends/opencl/bsr_gpu.cl.inc"
+    ;
 static const char product_plain[] =
 #include "backends/opencl/product_plain.cl.inc"
+    ;
+static const char product_skinny[] =
+#include "backends/opencl/product_skinny.cl.inc"
+    ;
+static const char shape[] =
+#include "backends/opencl/shape.cl.inc"
+    ;
+static const char map[] =
+#include "backends/opencl/map.cl.inc"
+    ;
+static const char sum[] =
+#include "backends/opencl/sum.cl.inc"
+    ;
+static const char optimizer[] =
+#include "backends/opencl/optimizer.cl.inc"
+    ;
+static const char rows[] =
+#include "backends/opencl/rows.cl.inc"
+    ;
+static const char move[] =
+#include "backends/opencl/move.cl.inc"
     ;
 
 /* What a source is made of beside codes, params and prelude, and how its numbers are called. */
 static const struct {
-  const char *part[3];
+  const char *part[4];
   const char *options;
 } sources[LO_CL_SOURCE_COUNT] = {
-    [LO_CL_PRODUCT_CPU] = {{activation, epilogue, product_cpu}, "-DNV=%d"},
-    [LO_CL_PRODUCT_GPU] = {{activation, epilogue, product_gpu},
+    [LO_CL_PACK] = {{pack}, "-DWIDTH=%d"},
+    [LO_CL_PRODUCT_CPU] = {{activation, epilogue, loop_cpu, product_cpu}, "-DNV=%d"},
+    [LO_CL_PRODUCT_GPU] = {{activation, epilogue, loop_gpu, product_gpu},
                            "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
+    [LO_CL_PRODUCT_SKINNY] = {{activation, epilogue, product_skinny}, ""},
     [LO_CL_PRODUCT_PLAIN] = {{activation, epilogue, product_plain}, ""},
+    [LO_CL_BSR_CPU] = {{activation, epilogue, loop_cpu, bsr_cpu}, "-DNV=%d"},
+    [LO_CL_BSR_GPU] = {{activation, epilogue, loop_gpu, bsr_gpu},
+                       "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
+    [LO_CL_SUM] = {{sum}, ""},
+    [LO_CL_MAP] = {{activation, shape, map}, ""},
+    [LO_CL_OPTIMIZER] = {{shape, optimizer}, ""},
+    [LO_CL_ROWS] = {{shape, rows}, ""},
+    [LO_CL_MOVE] = {{shape, move}, ""},
 };
 
-/* The whole text, its parts numbered as files so that a compiler's log can be read. activation.h is
- * written for `float`, which stands for a vector while it passes. */
+/* The whole text. activation.h is written for `float`, which stands for a vector while it passes. */
 static size_t compose(lo_cl_source source, char *to, size_t size) {
   const char *const *part = sources[source].part;
   size_t used = 0;
-  const char *all[] = {codes, params, prelude, part[0], part[1], part[2]};
+  const char *all[] = {codes, params, prelude, part[0], part[1], part[2], part[3]};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (!all[i]) continue;
     bool vectors = all[i] == activation;

@@ -142,5 +142,5 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
 }
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "clblast", setup,
-                                               run,            fetch,     close_state};
+const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "clblast",  setup, run,
+                                               fetch,          close_state};

@@ -1,6 +1,6 @@
-/* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept; bias,
-   ReLU and tanh GELU in its own epilogue, the activations that it lacks in one more kernel. Measured
-   as graphs of launches, so that the host does not show. */
+/* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept;
+   bias, ReLU and tanh GELU in its own epilogue, the activations that it lacks in one more kernel.
+   Measured as graphs of launches, so that the host does not show. */
 #include <config.h>
 
 #include <cublasLt.h>
@@ -12,9 +12,9 @@
 #include "bench/peers/common.h"
 #include "bench/peers/cublaslt_activation.h"
 
-#define WORKSPACE ((size_t)64 << 20)
+#define WORKSPACE      ((size_t)64 << 20)
 #define MAX_ALGORITHMS 32
-#define GRAPH_CALLS 20
+#define GRAPH_CALLS    20
 
 struct type {
   const char *name;
@@ -64,9 +64,8 @@ static bool describe(struct state *s) {
          !cublasLtMatrixLayoutCreate(&s->x_layout, s->type->type, k, m, (int64_t)k) &&
          !cublasLtMatrixLayoutCreate(&s->y_layout, s->type->type, n, m, (int64_t)n) &&
          !cublasLtMatmulPreferenceCreate(&s->preference) &&
-         !cublasLtMatmulPreferenceSetAttribute(s->preference,
-                                               CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                               sizeof workspace);
+         !cublasLtMatmulPreferenceSetAttribute(
+             s->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
 }
 
 static bool upload(const struct state *s, void **device, const void *host, int64_t elements) {
@@ -143,16 +142,14 @@ static bool build(struct state *s) {
   const struct bench_row *row = s->layer.row;
   int device = 0;
   if (sscanf(s->layer.device, "cuda:%d", &device) != 1 || cudaSetDevice(device)) return false;
-  if (cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking) ||
-      cublasLtCreate(&s->handle) || cudaMalloc(&s->workspace, WORKSPACE) ||
-      !upload(s, &s->x, s->layer.x, row->m * row->k) ||
+  if (cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking) || cublasLtCreate(&s->handle) ||
+      cudaMalloc(&s->workspace, WORKSPACE) || !upload(s, &s->x, s->layer.x, row->m * row->k) ||
       !upload(s, &s->w, s->layer.w, row->n * row->k) ||
       !upload(s, &s->bias, s->layer.bias, row->n) || !upload(s, &s->y, s->layer.y, row->m * row->n))
     return false;
-  if (!describe(s) ||
-      cublasLtMatmulAlgoGetHeuristic(s->handle, s->operation, s->w_layout, s->x_layout,
-                                     s->y_layout, s->y_layout, s->preference, MAX_ALGORITHMS,
-                                     s->found, &s->count))
+  if (!describe(s) || cublasLtMatmulAlgoGetHeuristic(
+                          s->handle, s->operation, s->w_layout, s->x_layout, s->y_layout,
+                          s->y_layout, s->preference, MAX_ALGORITHMS, s->found, &s->count))
     return false;
   s->fastest = bench_pick(s, run_way, s->count);
   return s->fastest >= 0;
@@ -169,9 +166,10 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, layer->dtype)) s->type = &types[i];
   if (!s->type || layer->pattern || !build(s)) {
-    snprintf(why, why_size, layer->pattern || !s->type
-                                ? "its product is dense f32, f16 or bf16"
-                                : "it has no algorithm for this layer, or the device refused");
+    snprintf(why, why_size,
+             layer->pattern || !s->type
+                 ? "its product is dense f32, f16 or bf16"
+                 : "it has no algorithm for this layer, or the device refused");
     close_state(s);
     return false;
   }
@@ -184,5 +182,5 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
 }
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "cublaslt", setup,
-                                               run,            fetch,      close_state};
+const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "cublaslt", setup, run,
+                                               fetch,          close_state};

@@ -25,14 +25,22 @@ enum { NONE, RELU, LEAKY_RELU, GELU, GELU_TANH, SILU, SIGMOID, TANH };
 CLONES static void epilogue_row(float *restrict y, int64_t n, const float *restrict bias,
                                 int activation) {
   switch (activation) {
-  case NONE: ROW(z);
-  case RELU: ROW(z < 0 ? 0 : z);
-  case LEAKY_RELU: ROW(z < 0 ? 0.01f * z : z);
-  case GELU: ROW(0.5f * z * (1 + erff(z * 0.70710678f)));
-  case GELU_TANH: ROW(0.5f * z * (1 + tanhf(0.79788456f * (z + 0.044715f * z * z * z))));
-  case SILU: ROW(z / (1 + expf(-z)));
-  case SIGMOID: ROW(1 / (1 + expf(-z)));
-  case TANH: ROW(tanhf(z));
+  case NONE:
+    ROW(z);
+  case RELU:
+    ROW(z < 0 ? 0 : z);
+  case LEAKY_RELU:
+    ROW(z < 0 ? 0.01f * z : z);
+  case GELU:
+    ROW(0.5f * z * (1 + erff(z * 0.70710678f)));
+  case GELU_TANH:
+    ROW(0.5f * z * (1 + tanhf(0.79788456f * (z + 0.044715f * z * z * z))));
+  case SILU:
+    ROW(z / (1 + expf(-z)));
+  case SIGMOID:
+    ROW(1 / (1 + expf(-z)));
+  case TANH:
+    ROW(tanhf(z));
   }
 }
 

@@ -1,7 +1,7 @@
-/* libxsmm: batch-reduce kernels over packed weights, the epilogue on each tile while it is in cache.
-   Seen column-major, as libxsmm sees it, a tile is Y^T = sum over blocks of W (bn x bk) times X^T
-   (bk x bm); the weights are packed so that a block's bn rows are contiguous. A block-sparse row is
-   the same sum over the kept blocks, by their offsets. */
+/* libxsmm: batch-reduce kernels over packed weights, the epilogue on each tile while it is in
+   cache. Seen column-major, as libxsmm sees it, a tile is Y^T = sum over blocks of W (bn x bk)
+   times X^T (bk x bm); the weights are packed so that a block's bn rows are contiguous. A
+   block-sparse row is the same sum over the kept blocks, by their offsets. */
 #include <config.h>
 
 #include <libxsmm.h>
@@ -19,7 +19,7 @@ struct cut {
   int64_t bn, bk, bm;
 };
 
-static const struct cut cuts[] = {{64, 64, 32}, {32, 64, 64}, {64, 128, 64}, {64, 512, 64},
+static const struct cut cuts[] = {{64, 64, 32},  {32, 64, 64},  {64, 128, 64}, {64, 512, 64},
                                   {48, 256, 48}, {64, 4096, 6}, {16, 256, 64}};
 enum { WAYS = sizeof cuts / sizeof *cuts };
 
@@ -34,8 +34,8 @@ struct way {
 struct sparse {
   libxsmm_smmfunction_reducebatch_offs kernel[2]; /* m whole or last */
   int64_t bm, last_m;
-  float *packed;              /* each block transposed */
-  blocks_count *w_at, *x_at;  /* byte offsets of the blocks, and of their columns of X */
+  float *packed;             /* each block transposed */
+  blocks_count *w_at, *x_at; /* byte offsets of the blocks, and of their columns of X */
 };
 
 struct state {
@@ -48,10 +48,14 @@ struct state {
 static const float one = 1, zero = 0;
 static const int no_prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 /* The size of the last of the tiles of size B: B itself where they divide N. */
-static int64_t last_of(int64_t n, int64_t b) { return n % b ? n % b : b; }
+static int64_t last_of(int64_t n, int64_t b) {
+  return n % b ? n % b : b;
+}
 
 static int64_t panel_width(const struct way *w, int64_t n, int64_t first) {
   return smaller(w->bn, n - first);
@@ -80,8 +84,8 @@ static bool dispatch(struct way *w, int64_t n, int64_t k, bool last_n, bool last
       &bn, &ldx, &ldy, &one, &zero, NULL, &no_prefetch);
   if (!w->main[last_n][last_m]) return false;
   if (!last_k) return true;
-  w->rest[last_n][last_m] = libxsmm_smmdispatch(bn, bm, last_k, &bn, &ldx, &ldy, &one, &one, NULL,
-                                                &no_prefetch);
+  w->rest[last_n][last_m] =
+      libxsmm_smmdispatch(bn, bm, last_k, &bn, &ldx, &ldy, &one, &one, NULL, &no_prefetch);
   return w->rest[last_n][last_m] != NULL;
 }
 
@@ -193,9 +197,9 @@ static bool build_sparse(struct state *s) {
   if (!p->packed || !p->w_at || !p->x_at) return false;
   pack_blocks(s);
   for (int last = 0; last < 2; last++)
-    p->kernel[last] = libxsmm_smmdispatch_reducebatch_offs(
-        b, (libxsmm_blasint)(last ? p->last_m : p->bm), b, &b, &ldx, &ldy, &one, &zero, NULL,
-        &no_prefetch);
+    p->kernel[last] =
+        libxsmm_smmdispatch_reducebatch_offs(b, (libxsmm_blasint)(last ? p->last_m : p->bm), b, &b,
+                                             &ldx, &ldy, &one, &zero, NULL, &no_prefetch);
   return p->kernel[0] && p->kernel[1];
 }
 
@@ -231,12 +235,11 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
     snprintf(label, label_size, "libxsmm-%s:batch-reduce", LIBXSMM_VERSION);
   else
     snprintf(label, label_size, "libxsmm-%s:batch-reduce-%dx%dx%d", LIBXSMM_VERSION,
-             (int)s->ways[s->fastest].bn, (int)s->ways[s->fastest].bk,
-             (int)s->ways[s->fastest].bm);
+             (int)s->ways[s->fastest].bn, (int)s->ways[s->fastest].bk, (int)s->ways[s->fastest].bm);
   *state = s;
   return true;
 }
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "libxsmm", setup,
-                                               run,            fetch,     close_state};
+const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "libxsmm",  setup, run,
+                                               fetch,          close_state};

@@ -31,7 +31,7 @@ static const struct {
   const char *name;
   dnnl_alg_kind_t algorithm;
   float alpha;
-} eltwises[] = {{"none", dnnl_alg_kind_undef, 0},     {"relu", dnnl_eltwise_relu, 0},
+} eltwises[] = {{"none", dnnl_alg_kind_undef, 0},         {"relu", dnnl_eltwise_relu, 0},
                 {"leaky_relu", dnnl_eltwise_relu, 0.01f}, {"gelu", dnnl_eltwise_gelu_erf, 0},
                 {"gelu_tanh", dnnl_eltwise_gelu_tanh, 0}, {"silu", dnnl_eltwise_swish, 1},
                 {"sigmoid", dnnl_eltwise_logistic, 0},    {"tanh", dnnl_eltwise_tanh, 0}};
@@ -52,13 +52,13 @@ static bool describe_all(const struct bench_row *row, dnnl_data_type_t type, int
                          struct shapes *s) {
   bool matmul = way == MATMUL;
   int64_t rows = matmul ? row->k : row->n, cols = matmul ? row->n : row->k;
-  dnnl_dims_t bias = {1, row->n};
+  dnnl_dims_t matmul_bias = {1, row->n}, product_bias = {row->n};
   return describe(&s->x, type, row->m, row->k, dnnl_ab) &&
          describe(&s->y, type, row->m, row->n, dnnl_ab) &&
          describe(&s->plain, type, rows, cols, matmul ? dnnl_ba : dnnl_ab) &&
          describe(&s->any, type, rows, cols, dnnl_format_tag_any) &&
-         dnnl_memory_desc_init_by_tag(&s->bias, matmul ? 2 : 1, matmul ? bias : bias + 1, type,
-                                      matmul ? dnnl_ab : dnnl_a) == dnnl_success;
+         dnnl_memory_desc_init_by_tag(&s->bias, matmul ? 2 : 1, matmul ? matmul_bias : product_bias,
+                                      type, matmul ? dnnl_ab : dnnl_a) == dnnl_success;
 }
 
 static dnnl_primitive_attr_t make_attributes(int activation) {
@@ -81,11 +81,10 @@ static dnnl_primitive_desc_t make_desc(const struct state *s, const struct shape
   dnnl_matmul_desc_t matmul;
   dnnl_inner_product_desc_t product;
   dnnl_status_t status =
-      way == MATMUL ? dnnl_matmul_desc_init(&matmul, &shapes->x, &shapes->any, &shapes->bias,
-                                            &shapes->y)
-                    : dnnl_inner_product_forward_desc_init(&product, dnnl_forward_inference,
-                                                           &shapes->x, &shapes->any, &shapes->bias,
-                                                           &shapes->y);
+      way == MATMUL
+          ? dnnl_matmul_desc_init(&matmul, &shapes->x, &shapes->any, &shapes->bias, &shapes->y)
+          : dnnl_inner_product_forward_desc_init(&product, dnnl_forward_inference, &shapes->x,
+                                                 &shapes->any, &shapes->bias, &shapes->y);
   const_dnnl_op_desc_t op = way == MATMUL ? (const_dnnl_op_desc_t)&matmul : &product;
   dnnl_primitive_attr_t attributes = make_attributes(activation);
   if (!status && attributes) dnnl_primitive_desc_create(&desc, op, attributes, s->engine, NULL);
@@ -111,8 +110,7 @@ static bool pack(struct state *s, const struct shapes *shapes, dnnl_primitive_de
       !dnnl_reorder_primitive_desc_create(&reorder_desc, &shapes->plain, s->engine, wanted,
                                           s->engine, NULL) &&
       !dnnl_primitive_create(&reorder, reorder_desc) &&
-      execute(s, reorder, 2,
-              (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, *packed}});
+      execute(s, reorder, 2, (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, *packed}});
   if (reorder) dnnl_primitive_destroy(reorder);
   if (reorder_desc) dnnl_primitive_desc_destroy(reorder_desc);
   if (plain) dnnl_memory_destroy(plain);
@@ -126,10 +124,10 @@ static bool make_way(struct state *s, const struct bench_layer *layer, dnnl_data
   if (!describe_all(layer->row, type, way, &shapes)) return false;
   dnnl_primitive_desc_t desc = make_desc(s, &shapes, way, layer->row->activation);
   if (!desc) return false;
-  bool good = !dnnl_primitive_create(&made->primitive, desc) &&
-              pack(s, &shapes, desc, layer->w, &made->weights) &&
-              !dnnl_memory_create(&s->bias[way], &shapes.bias, s->engine,
-                                  (void *)(uintptr_t)layer->bias);
+  bool good =
+      !dnnl_primitive_create(&made->primitive, desc) &&
+      pack(s, &shapes, desc, layer->w, &made->weights) &&
+      !dnnl_memory_create(&s->bias[way], &shapes.bias, s->engine, (void *)(uintptr_t)layer->bias);
   if (good && !s->x)
     good = !dnnl_memory_create(&s->x, &shapes.x, s->engine, (void *)(uintptr_t)layer->x) &&
            !dnnl_memory_create(&s->y, &shapes.y, s->engine, layer->y);
@@ -215,12 +213,18 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
   return false;
 }
 
-static bool run(void *state, int64_t calls) { return state && calls < 0; }
-static bool fetch(void *state) { return state != NULL; }
-static void close_state(void *state) { free(state); }
+static bool run(void *state, int64_t calls) {
+  return state && calls < 0;
+}
+static bool fetch(void *state) {
+  return state != NULL;
+}
+static void close_state(void *state) {
+  free(state);
+}
 
 #endif
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "onednn", setup,
-                                               run,            fetch,    close_state};
+const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "onednn",   setup, run,
+                                               fetch,          close_state};

@@ -19,6 +19,7 @@ void LO_ISA_NAME(lo_activate)(layerops_activation kind, float slope, const float
   switch (kind) {
 #define X(constant)                                                                                \
   case constant:                                                                                   \
+    LO_EACH                                                                                        \
     for (int64_t j = 0; j < n; j++) y[j] = lo_activation(constant, x[j], slope);                   \
     break;
     KINDS(X)
@@ -31,6 +32,7 @@ void LO_ISA_NAME(lo_derive)(layerops_activation kind, float slope, const float *
   switch (kind) {
 #define X(constant)                                                                                \
   case constant:                                                                                   \
+    LO_EACH                                                                                        \
     for (int64_t j = 0; j < n; j++)                                                                \
       dx[j] = dy[j] * lo_activation_derivative(constant, saved[j], slope);                         \
     break;

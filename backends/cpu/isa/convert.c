@@ -76,10 +76,12 @@ static void store_f16(const float *from, uint16_t *to, int64_t n) {
 
 static void load_bf16(const uint16_t *from, float *to, int64_t n) {
   uint32_t *bits = (uint32_t *)(void *)to;
+  LO_EACH
   for (int64_t j = 0; j < n; j++) bits[j] = (uint32_t)from[j] << 16;
 }
 
 static void store_bf16(const float *restrict from, uint16_t *restrict to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) {
     uint32_t u = bits_of(from[j]);
     uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
@@ -90,20 +92,24 @@ static void store_bf16(const float *restrict from, uint16_t *restrict to, int64_
 /* ---- Integers ---- */
 
 static void load_i32(const int32_t *from, float *to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) to[j] = (float)from[j];
 }
 
 static void load_i8(const int8_t *from, float *to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) to[j] = (float)from[j];
 }
 
 static void load_u8(const uint8_t *from, float *to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) to[j] = (float)from[j];
 }
 
 /* Beyond 2^24 the low 8 bits become one sticky bit above them: exact in f32, and on the same side
  * of each point where f16 or bf16 rounds. */
 void LO_ISA_NAME(lo_load_odd)(const int32_t *from, float *to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) {
     uint32_t sign = from[j] < 0 ? 0xffffffffu : 0, a = ((uint32_t)from[j] ^ sign) - sign;
     uint32_t odd = (a & ~0xffu) | (a & 0xff ? 0x100 : 0);
@@ -119,6 +125,7 @@ static inline float whole(float x, float low, float high) {
 }
 
 static void store_i32(const float *restrict from, int32_t *restrict to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) {
     float x = whole(from[j], -0x1p31f, 0x1.fffffep30f); /* the largest float below 2^31 */
     to[j] = from[j] >= 0x1p31f ? INT32_MAX : (int32_t)x;
@@ -126,10 +133,12 @@ static void store_i32(const float *restrict from, int32_t *restrict to, int64_t 
 }
 
 static void store_i8(const float *restrict from, int8_t *restrict to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) to[j] = (int8_t)(int32_t)whole(from[j], -128, 127);
 }
 
 static void store_u8(const float *restrict from, uint8_t *restrict to, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) to[j] = (uint8_t)(int32_t)whole(from[j], 0, 255);
 }
 

@@ -27,8 +27,8 @@ typedef struct place {
 } place;
 
 static void scale(float alpha, const place *t) {
-  for (int64_t r = 0; r < t->rows; r++)
-    for (int64_t c = 0; c < t->cols; c++) t->tile[r * t->tile_row + c] *= alpha;
+  for (int64_t r = 0; r < t->rows; r++) LO_EACH
+  for (int64_t c = 0; c < t->cols; c++) t->tile[r * t->tile_row + c] *= alpha;
 }
 
 static void add_old(float beta, const lo_plane *c, const place *t) {
@@ -36,6 +36,7 @@ static void add_old(float beta, const lo_plane *c, const place *t) {
   for (int64_t r = 0; r < t->rows; r++) {
     const float *old = row_of(c, t->i + r, t->j, copy, t->cols);
     float *row = t->tile + r * t->tile_row;
+    LO_EACH
     for (int64_t l = 0; l < t->cols; l++) row[l] += beta * old[l];
   }
 }
@@ -45,6 +46,7 @@ static void add_bias(const lo_plane *bias, const place *t) {
   const float *b = row_of(bias, 0, t->j, copy, t->cols);
   for (int64_t r = 0; r < t->rows; r++) {
     float *row = t->tile + r * t->tile_row;
+    LO_EACH
     for (int64_t l = 0; l < t->cols; l++) row[l] += b[l];
   }
 }
@@ -54,6 +56,7 @@ static void add_residual(const lo_plane *residual, const place *t) {
   for (int64_t r = 0; r < t->rows; r++) {
     const float *more = row_of(residual, t->i + r, t->j, copy, t->cols);
     float *row = t->tile + r * t->tile_row;
+    LO_EACH
     for (int64_t l = 0; l < t->cols; l++) row[l] += more[l];
   }
 }

@@ -71,8 +71,12 @@ typedef struct lo_sgd_step {
 } lo_sgd_step;
 
 typedef struct lo_adam_step {
-  float lr, beta1, beta2, epsilon, decay, rest1, rest2, /* rest: 1 - beta */
-      correction1, correction2;                         /* 1 / (1 - beta^t) */
+  float lr;           /* / (1 - beta1^t) */
+  float beta1, beta2; /* with */
+  float rest1, rest2; /* 1 - beta */
+  float epsilon;
+  float decay, shrink; /* weight decay; lr times it */
+  float correction;    /* 1 / (1 - beta2^t) */
   bool decoupled;
 } lo_adam_step;
 

@@ -7,12 +7,14 @@ static inline float decayed(const lo_sgd_step *s, float g, float w) {
 }
 
 static void plain_sgd(const lo_sgd_step *s, float *restrict w, const float *restrict g, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) w[j] -= s->lr * decayed(s, g[j], w[j]);
 }
 
 static void momentum_sgd(const lo_sgd_step *s, float *restrict w, const float *restrict g,
                          float *restrict v, int64_t n) {
   const bool nesterov = s->nesterov;
+  LO_EACH
   for (int64_t j = 0; j < n; j++) {
     float step = decayed(s, g[j], w[j]);
     float speed = s->momentum * v[j] + step;
@@ -30,16 +32,15 @@ void LO_ISA_NAME(lo_sgd)(const lo_sgd_step *s, float *w, const float *g, float *
 
 void LO_ISA_NAME(lo_adam)(const lo_adam_step *s, float *restrict w, const float *restrict g,
                           float *restrict m, float *restrict v, int64_t n) {
-  const bool decoupled = s->decoupled;
-  const float shrink = s->lr * s->decay;
+  const lo_adam_step a = *s;
+  LO_EACH
   for (int64_t j = 0; j < n; j++) {
-    float step = decoupled ? g[j] : g[j] + s->decay * w[j];
-    float kept = decoupled ? w[j] - shrink * w[j] : w[j];
-    float mean = s->beta1 * m[j] + s->rest1 * step;
-    float square = s->beta2 * v[j] + s->rest2 * (step * step);
+    float step = a.decoupled ? g[j] : g[j] + a.decay * w[j];
+    float kept = a.decoupled ? w[j] - a.shrink * w[j] : w[j];
+    float mean = a.beta1 * m[j] + a.rest1 * step;
+    float square = a.beta2 * v[j] + a.rest2 * (step * step);
     m[j] = mean;
     v[j] = square;
-    w[j] = kept - s->lr * (mean * s->correction1) /
-                      (__builtin_sqrtf(square * s->correction2) + s->epsilon);
+    w[j] = kept - a.lr * mean / (__builtin_sqrtf(square * a.correction) + a.epsilon);
   }
 }

@@ -31,9 +31,16 @@ static inline float float_of(uint32_t u) {
   return x;
 }
 
-/* Sums over a row run in this many lanes, folded by lo_fold (rows.h), whatever the vector's width.
+/* Sums over a row run in this many lanes, whatever the vector's width; lo_fold (span.h) adds them.
  */
 #define LO_LANES 16
+
+/* Before a loop whose element j depends on elements j alone, so that in place is no hazard. */
+#if defined __clang__
+#define LO_EACH _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define LO_EACH _Pragma("GCC ivdep")
+#endif
 
 #define DECLARE(result, name, ...) result LO_ISA_NAME(name)(__VA_ARGS__)
 DECLARE(void, lo_load, layerops_type type, const void *from, float *to, int64_t n);

@@ -8,6 +8,7 @@
 #include "backends/cpu/isa/part.h"
 
 void LO_ISA_NAME(lo_add)(const float *restrict x, float *restrict sum, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) sum[j] += x[j];
 }
 
@@ -49,6 +50,7 @@ bool LO_ISA_NAME(lo_any_nan)(const float *x, int64_t n) {
   } while (0)
 
 void LO_ISA_NAME(lo_exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) y[j] = lo_exp(x[j] - shift);
   float sums[LO_LANES];
   memcpy(sums, lanes, sizeof sums);
@@ -57,10 +59,12 @@ void LO_ISA_NAME(lo_exp_sum)(const float *x, float shift, float *y, float *lanes
 }
 
 void LO_ISA_NAME(lo_scale)(const float *x, float factor, float *y, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) y[j] = x[j] * factor;
 }
 
 void LO_ISA_NAME(lo_shift)(const float *x, float a, float b, float *y, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) y[j] = (x[j] - a) - b;
 }
 
@@ -79,6 +83,7 @@ void LO_ISA_NAME(lo_cross)(const float *x, const float *p, float a, float b, flo
 }
 
 void LO_ISA_NAME(lo_blend)(const float *y, float a, const float *p, float b, float *d, int64_t n) {
+  LO_EACH
   for (int64_t j = 0; j < n; j++) d[j] = a * y[j] - b * p[j];
 }
 
@@ -92,5 +97,6 @@ void LO_ISA_NAME(lo_squares)(const float *y, const float *t, float scale, float 
   });
   memcpy(lanes, sums, sizeof sums);
   if (!d) return;
+  LO_EACH
   for (int64_t j = 0; j < n; j++) d[j] = scale * (y[j] - t[j]);
 }

@@ -1,0 +1,76 @@
+/* softmax: a row in one piece where it fits on the stack, else in three passes over its spans. */
+#include <config.h>
+
+#include <math.h>
+
+#include "backends/cpu/rows.h"
+
+static int64_t span(int64_t n, int64_t j) {
+  return n - j < LO_SPAN ? n - j : LO_SPAN;
+}
+
+lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps) {
+  float copy[LO_SPAN], lanes[16] = {0};
+  lo_row row = {.largest = -INFINITY};
+  for (int64_t j = 0; j < n; j += LO_SPAN) {
+    int64_t length = span(n, j);
+    float most = isa->maximum(lo_get(isa, x, i, j, length, copy), length);
+    if (most > row.largest) row.largest = most;
+  }
+  for (int64_t j = 0; j < n; j += LO_SPAN) {
+    int64_t length = span(n, j);
+    isa->exp_sum(lo_get(isa, x, i, j, length, copy), row.largest, exps, lanes, length);
+  }
+  row.sum = lo_fold(lanes);
+  row.log_sum = (float)log((double)row.sum);
+  return row;
+}
+
+const float *lo_row_exps(const lo_isa *isa, const lo_plane *x, const lo_row *row, int64_t i,
+                         int64_t j, int64_t n, float *exps) {
+  float copy[LO_SPAN], lanes[16] = {0};
+  isa->exp_sum(lo_get(isa, x, i, j, n, copy), row->largest, exps, lanes, n);
+  return exps;
+}
+
+typedef struct job {
+  const lo_isa *isa;
+  lo_plane x, y;
+  int64_t n;
+  bool log;
+} job;
+
+static void softmax_row(const job *w, int64_t i) {
+  float exps[LO_SPAN], copy[LO_SPAN], out[LO_SPAN];
+  lo_row row = lo_row_look(w->isa, &w->x, i, w->n, exps);
+  const float inverse = 1.0f / row.sum;
+  for (int64_t j = 0; j < w->n; j += LO_SPAN) {
+    int64_t length = span(w->n, j);
+    float *y = lo_out(&w->y, i, j, out);
+    if (w->log) {
+      const float *x = lo_get(w->isa, &w->x, i, j, length, copy);
+      w->isa->shift(x, row.largest, row.log_sum, y, length);
+    } else {
+      if (w->n > LO_SPAN) lo_row_exps(w->isa, &w->x, &row, i, j, length, exps);
+      w->isa->scale(exps, inverse, y, length);
+    }
+    lo_put(w->isa, &w->y, i, j, y, length);
+  }
+}
+
+static void softmax_rows(void *arg, const lo_unit *unit) {
+  const job *w = arg;
+  for (int64_t i = unit->i; i < unit->i + unit->rows; i++) softmax_row(w, i);
+}
+
+layerops_status lo_cpu_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
+  lo_grid grid = lo_grid_of_rows(a->y.rows, a->y.cols);
+  job w = {.isa = lo_cpu_of(ctx)->isa,
+           .x = lo_plane_of(&a->x, 0),
+           .y = lo_plane_of(&a->y, 0),
+           .n = a->y.cols,
+           .log = a->log};
+  ctx->kernel = w.isa->name;
+  lo_grid_run(ctx, &grid, 0.6, softmax_rows, &w);
+  return LAYEROPS_OK;
+}

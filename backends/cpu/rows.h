@@ -1,0 +1,21 @@
+/* What softmax and cross-entropy know of a row. */
+#ifndef LO_CPU_ROWS_H
+#define LO_CPU_ROWS_H
+
+#include "backends/cpu/grid.h"
+#include "backends/cpu/product.h"
+#include "backends/cpu/span.h"
+
+typedef struct lo_row {
+  float largest, sum, log_sum; /* sum of exp(x - largest); a NaN shows in it, not in the largest */
+} lo_row;
+
+/* Leaves the exponentials of the row's last LO_SPAN elements (the whole row where it is that
+ * short). */
+lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps);
+
+/* exp(x - largest) of n <= LO_SPAN elements from (i, j) on. */
+const float *lo_row_exps(const lo_isa *isa, const lo_plane *x, const lo_row *row, int64_t i,
+                         int64_t j, int64_t n, float *exps);
+
+#endif

@@ -1,0 +1,100 @@
+/* The host side of the CUDA backend. */
+#ifndef LO_CUDA_CUDA_H
+#define LO_CUDA_CUDA_H
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/launch.h"
+#include "common/context.h"
+
+struct CUstream_st;
+struct CUevent_st;
+
+/* What the contexts and buffers of a device share (lo_device.state): the driver's primary context,
+ * the one that the CUDA runtime and other libraries use too. */
+typedef struct lo_cuda_device {
+  CUcontext primary;
+  int sms, architecture;
+} lo_cuda_device;
+
+/* A context of ours (ctx->state). */
+typedef struct lo_cuda_state {
+  lo_cuda_device *device;
+  struct CUstream_st *stream;
+  bool own_stream;
+  int architecture; /* whose kernels run: the device's, or LAYEROPS_CUDA_ARCH */
+  char forced[48];  /* LAYEROPS_CUDA_KERNEL: only the kernel of this name; "": all */
+  struct CUevent_st *mark;
+
+  /* Pinned memory through which small copies go, in two halves; used[i] is set when the queue has
+   * passed half i. */
+  char *pinned;
+  struct CUevent_st *used[2];
+  int half;
+  int64_t filled;
+
+  /* Faults that kernels find. `armed`: some call since the last look may have found one. */
+  lo_cu_fault *faults; /* on the device */
+  bool armed;
+  int64_t label_limit, index_limit; /* of the calls since then: 0 none, -1 different ones */
+} lo_cuda_state;
+
+static inline lo_cuda_state *lo_cuda(layerops_context *ctx) {
+  return (lo_cuda_state *)ctx->state;
+}
+
+/* Turns an error number of the CUDA runtime into a status. A fault of the device itself loses it.
+ */
+layerops_status lo_cuda_check(layerops_context *ctx, int error, const char *what);
+
+/* Makes our CUDA context the thread's current one, and puts the former back. */
+layerops_status lo_cuda_push(lo_device *device);
+void lo_cuda_pop(void);
+
+/* The faults on the device, armed for a call whose labels (indices) must lie below `limit`. */
+lo_u64 *lo_cuda_label_fault(layerops_context *ctx, int64_t limit);
+lo_u64 *lo_cuda_index_fault(layerops_context *ctx, int64_t limit);
+
+/* ---- Views, scalars and grids as kernels take them. */
+lo_cu_view lo_cuda_view(const layerops_matrix *m);
+lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s);
+
+/* Makes one row of each view where all are tight, so that rows need no tails. */
+void lo_cuda_flatten(lo_cu_view **views, int count);
+
+/* Blocks of 256 threads for that much work, each item a thread's; a few waves at most: kernels
+ * loop. */
+lo_cu_grid lo_cuda_grid(layerops_context *ctx, int64_t items);
+/* The same for the quads of a view. */
+lo_cu_grid lo_cuda_quads(layerops_context *ctx, const lo_cu_view *view);
+
+/* NULL, or why LAYEROPS_CUDA_KERNEL shuts this kernel out. */
+const char *lo_cuda_shut_out(layerops_context *ctx, const char *name);
+
+/* ---- context.c, memory.c */
+layerops_status lo_cuda_open(layerops_context *ctx, int index, const layerops_open_args *args);
+void lo_cuda_close(layerops_context *ctx);
+layerops_status lo_cuda_sync(layerops_context *ctx);
+layerops_status lo_cuda_wait(layerops_context *ctx, layerops_context *other);
+layerops_status lo_cuda_event_create(layerops_context *ctx, void **event);
+layerops_status lo_cuda_event_record(layerops_context *ctx, void *event);
+layerops_status lo_cuda_event_wait(layerops_context *ctx, void *event);
+layerops_status lo_cuda_event_elapsed(layerops_context *ctx, void *start, void *stop, double *ms);
+void lo_cuda_event_destroy(layerops_context *ctx, void *event);
+/* Waits for the queue and looks for faults. */
+layerops_status lo_cuda_finish(layerops_context *ctx);
+
+layerops_status lo_cuda_buffer_create(layerops_context *ctx, layerops_buffer *buffer);
+layerops_status lo_cuda_buffer_wrap(layerops_context *ctx, layerops_buffer *buffer);
+void lo_cuda_buffer_release(layerops_buffer *buffer);
+layerops_status lo_cuda_write(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                              const void *host, int64_t bytes);
+layerops_status lo_cuda_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                             void *host, int64_t bytes);
+
+/* ---- The operations, with our CUDA context current. */
+#define LO_CUDA_OPERATION(name, number)                                                            \
+  layerops_status lo_cuda_##name(layerops_context *ctx, const layerops_##name##_args *args);
+LAYEROPS_OP_LIST(LO_CUDA_OPERATION)
+#undef LO_CUDA_OPERATION
+
+#endif

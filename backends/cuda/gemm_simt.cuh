@@ -1,0 +1,329 @@
+/* The main loop for any architecture: f32 arithmetic on the ordinary cores; 16-bit operands become
+ * f32 on their way to shared memory.
+ *
+ *   memory -> registers -> shared memory (two stages, k-major) -> fragments in registers -> sums
+ *
+ * While one stage is multiplied, the next is on its way in registers; one barrier a step.
+ *
+ * Shared memory has no bank conflicts: element (k, i) of a stage lies at k * PITCH + (i ^
+ * swizzle(k)). The swizzle moves whole quads of an aligned group of 32 words, so that quads are
+ * read and written at once, and the four scalar stores of a quad that ran along k find 32 banks.
+ * The lanes of a warp go zigzag over its tile: two neighbours share a row or column, which lets the
+ * hardware serve half a warp at a time. */
+#ifndef LO_CUDA_GEMM_SIMT_CUH
+#define LO_CUDA_GEMM_SIMT_CUH
+
+#include "backends/cuda/epilogue.cuh"
+
+template <int BM_, int BN_, int BK_, int TM_, int TN_, int LX_> struct lo_tile {
+  static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, LX = LX_, LY = 32 / LX_;
+  static constexpr int WM = TM * LY, WN = TN * LX; /* a warp's tile */
+  static constexpr int WARPS_M = BM / WM, WARPS_N = BN / WN, THREADS = 32 * WARPS_M * WARPS_N;
+  static constexpr int PA = BM < 32 ? 32 : BM, PB = BN < 32 ? 32 : BN;
+  static constexpr int STAGE = BK * (PA + PB), WORDS = 2 * STAGE;
+  /* The epilogue takes as many of a thread's TM rows at once as the idle stages hold. */
+  static constexpr int THREAD_ROWS = WARPS_M * LY;
+  static constexpr int FIT = WORDS / (THREAD_ROWS * BN);
+  static constexpr int ROWS = FIT >= TM ? TM : FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1;
+  static_assert(BM % WM == 0 && BN % WN == 0 && TM % 4 == 0 && TN % 4 == 0, "quads");
+  static_assert(FIT >= 1 && BK >= 8 && BK <= 32, "shared memory");
+};
+
+/* Where a thread stands in its block's tile. */
+template <class T> struct lo_place {
+  int ty, tx;   /* which of the block's thread rows and columns */
+  int row, col; /* of its first quad */
+  __device__ __forceinline__ lo_place() {
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int y = (lane & 1) | lane / (2 * T::LX) * 2, x = lane / 2 % T::LX;
+    int wm = warp / T::WARPS_N, wn = warp % T::WARPS_N;
+    ty = wm * T::LY + y;
+    tx = wn * T::LX + x;
+    row = wm * T::WM + 4 * y;
+    col = wn * T::WN + 4 * x;
+  }
+};
+
+/* A quad as it comes from memory, f32 or 16 bits wide. */
+template <class E> struct lo_raw;
+template <> struct lo_raw<float> {
+  typedef float4 quad;
+  static __device__ __forceinline__ float4 wide(float4 q, int) { return q; }
+  static __device__ __forceinline__ float4 load(const float *p) { return __ldg((const float4 *)p); }
+  static __device__ __forceinline__ float4 some(const float *p, int count) {
+    return make_float4(count > 0 ? __ldg(p) : 0.0f, count > 1 ? __ldg(p + 1) : 0.0f,
+                       count > 2 ? __ldg(p + 2) : 0.0f, count > 3 ? __ldg(p + 3) : 0.0f);
+  }
+};
+template <> struct lo_raw<unsigned short> {
+  typedef uint2 quad;
+  static __device__ __forceinline__ float4 wide(uint2 q, int bf16) { return lo_from_16x4(q, bf16); }
+  static __device__ __forceinline__ uint2 load(const unsigned short *p) {
+    return __ldg((const uint2 *)p);
+  }
+  static __device__ __forceinline__ uint2 some(const unsigned short *p, int count) {
+    unsigned x = count > 0 ? __ldg(p) : 0u, y = count > 2 ? __ldg(p + 2) : 0u;
+    if (count > 1) x |= (unsigned)__ldg(p + 1) << 16;
+    if (count > 3) y |= (unsigned)__ldg(p + 3) << 16;
+    return make_uint2(x, y);
+  }
+};
+
+/* Brings BK x EXTENT elements of an operand to shared memory, step by step. A thread's quads lie
+ * along `inner`, the dimension that is contiguous in memory: k, or m (n). */
+template <class E, bool K_INNER, int EXTENT, int BK, int PITCH, int THREADS> struct lo_loader {
+  static constexpr int QUADS = EXTENT * BK / 4, LOADS = (QUADS + THREADS - 1) / THREADS;
+  static constexpr int EACH = K_INNER ? BK / 4 : EXTENT / 4; /* quads of an outer line */
+  static constexpr int OUTER_STEP = THREADS / EACH, SWIZZLE = 128 / BK;
+  static_assert(QUADS % THREADS == 0, "every thread has as many quads");
+  typedef typename lo_raw<E>::quad quad;
+
+  const E *p;
+  int outer_left,
+      inner_left; /* elements from the thread's first quad to the end of what may be read */
+  quad raw[LOADS];
+
+  static __device__ __forceinline__ int outer() { return (int)threadIdx.x / EACH; }
+  static __device__ __forceinline__ int inner() { return (int)threadIdx.x % EACH * 4; }
+
+  __device__ __forceinline__ lo_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
+                                       lo_i64 k0, int k_count) {
+    lo_i64 left = o.extent - first;
+    int extent = left < EXTENT ? (int)left : EXTENT;
+    outer_left = (K_INNER ? extent : k_count) - outer();
+    inner_left = (K_INNER ? k_count : extent) - inner();
+    p = (const E *)o.p + batch * o.batch_stride +
+        (K_INNER ? (first + outer()) * o.stride + k0 + inner()
+                 : (k0 + outer()) * o.stride + first + inner());
+  }
+
+  __device__ __forceinline__ void fetch(const lo_cu_operand &o) {
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) {
+      const E *q = p + l * OUTER_STEP * o.stride;
+      bool in = l * OUTER_STEP < outer_left;
+      if (in && o.vector && inner_left >= 4)
+        raw[l] = lo_raw<E>::load(q);
+      else
+        raw[l] = lo_raw<E>::some(q, in ? inner_left : 0);
+    }
+  }
+
+  /* On by BK in k. */
+  __device__ __forceinline__ void advance(const lo_cu_operand &o) {
+    if (K_INNER) {
+      p += BK;
+      inner_left -= BK;
+    } else {
+      p += BK * o.stride;
+      outer_left -= BK;
+    }
+  }
+
+  __device__ __forceinline__ void store(float *stage, int bf16) const {
+    if (K_INNER) {
+      int swizzle = inner() / 4 * SWIZZLE;
+#pragma unroll
+      for (int l = 0; l < LOADS; l++) {
+        float4 f = lo_raw<E>::wide(raw[l], bf16);
+        float *s = stage + inner() * PITCH + ((outer() + l * OUTER_STEP) ^ swizzle);
+        s[0] = f.x;
+        s[PITCH] = f.y;
+        s[2 * PITCH] = f.z;
+        s[3 * PITCH] = f.w;
+      }
+    } else {
+#pragma unroll
+      for (int l = 0; l < LOADS; l++) {
+        int k = outer() + l * OUTER_STEP;
+        *(float4 *)(stage + k * PITCH + (inner() ^ k / 4 * SWIZZLE)) =
+            lo_raw<E>::wide(raw[l], bf16);
+      }
+    }
+  }
+
+  /* Adds what was fetched to sums over k of four neighbours: where they lie side by side in memory.
+   */
+  __device__ __forceinline__ void add_to(float4 &sum, int bf16) const {
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) sum = lo_add4(sum, lo_raw<E>::wide(raw[l], bf16));
+  }
+};
+
+/* Fragments of one k: N/4 quads, 4 * LANES apart. */
+template <int N, int LANES, int BK, int PITCH>
+LO_FN void lo_fragment(float (&r)[N], const float *stage, int k, int first) {
+#pragma unroll
+  for (int q = 0; q < N / 4; q++) {
+    int i = (first + q * 4 * LANES) ^ k / 4 * (128 / BK);
+    *(float4 *)(r + 4 * q) = *(const float4 *)(stage + k * PITCH + i);
+  }
+}
+
+/* One stage: acc += A B, each sum one chain in the order of k. */
+template <class T>
+LO_FN void lo_multiply(float (&acc)[T::TM][T::TN], const float *stage, const lo_place<T> &at) {
+  const float *sA = stage, *sB = stage + T::BK * T::PA; /* (BK,BM) (BK,BN) */
+  float rA[2][T::TM], rB[2][T::TN];
+  lo_fragment<T::TM, T::LY, T::BK, T::PA>(rA[0], sA, 0, at.row);
+  lo_fragment<T::TN, T::LX, T::BK, T::PB>(rB[0], sB, 0, at.col);
+#pragma unroll
+  for (int k = 0; k < T::BK; k++) {
+    if (k + 1 < T::BK) {
+      lo_fragment<T::TM, T::LY, T::BK, T::PA>(rA[(k + 1) % 2], sA, k + 1, at.row);
+      lo_fragment<T::TN, T::LX, T::BK, T::PB>(rB[(k + 1) % 2], sB, k + 1, at.col);
+    }
+#pragma unroll
+    for (int i = 0; i < T::TM; i++)
+#pragma unroll
+      for (int j = 0; j < T::TN; j++) acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
+  }
+}
+
+/* The steps of an iterator through both stages. Iterator: steps; fetch() brings the current step's
+ * elements into registers, next() moves on, store() puts them into a stage. */
+template <class T, class Iterator>
+LO_FN void lo_main_loop(float (&acc)[T::TM][T::TN], float *shared, Iterator &it,
+                        const lo_place<T> &at) {
+#pragma unroll
+  for (int i = 0; i < T::TM; i++)
+#pragma unroll
+    for (int j = 0; j < T::TN; j++) acc[i][j] = 0.0f;
+  if (it.steps == 0) return;
+  it.fetch();
+  it.store(shared);
+  __syncthreads();
+#pragma unroll 1
+  for (int s = 0; s < it.steps; s++) {
+    bool more = s + 1 < it.steps;
+    if (more) {
+      it.next();
+      it.fetch();
+    }
+    lo_multiply<T>(acc, shared + s % 2 * T::STAGE, at);
+    if (more) it.store(shared + (s + 1) % 2 * T::STAGE);
+    __syncthreads();
+  }
+}
+
+/* Hands the sums to `each(row, col, quad)` row by row, through the stages that are idle now:
+ * neighbours of a row to neighbouring threads. Rolled, so that the code of `each` exists once. The
+ * quads of odd thread rows are swizzled: stores and loads find all banks. */
+template <class T, class Each>
+LO_FN void lo_drain(const float (&acc)[T::TM][T::TN], float *shared, const lo_place<T> &at,
+                    Each each) {
+  constexpr int ROW_QUADS = T::BN / 4, SWIZZLE = ROW_QUADS >= 8 ? 4 : 0;
+#pragma unroll 1
+  for (int pass = 0; pass < T::TM / T::ROWS; pass++) {
+#pragma unroll
+    for (int i = 0; i < T::TM; i++) {
+      if (i / T::ROWS != pass) continue;
+      float *line = shared + (i % T::ROWS * T::THREAD_ROWS + at.ty) * T::BN;
+#pragma unroll
+      for (int q = 0; q < T::TN / 4; q++) {
+        int quad = (at.col + q * 4 * T::LX) / 4 ^ (at.ty & 1) * SWIZZLE;
+        *(float4 *)(line + 4 * quad) = *(const float4 *)(&acc[i][4 * q]);
+      }
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (int v = threadIdx.x; v < T::ROWS * T::THREAD_ROWS * ROW_QUADS; v += T::THREADS) {
+      int line = v / ROW_QUADS, quad = v % ROW_QUADS;
+      int ty = line % T::THREAD_ROWS, i = pass * T::ROWS + line / T::THREAD_ROWS;
+      int row = ty / T::LY * T::WM + i / 4 * 4 * T::LY + ty % T::LY * 4 + i % 4;
+      each(row, 4 * quad,
+           *(const float4 *)(shared + line * T::BN + 4 * (quad ^ (ty & 1) * SWIZZLE)));
+    }
+    __syncthreads();
+  }
+}
+
+/* ---- The dense product. A and B are loaders. */
+template <class T, class A, class B> struct lo_dense_steps {
+  const lo_cu_gemm &p;
+  A a;
+  B b;
+  int steps;
+  bool sum; /* side sums over k of op(A)'s rows are wanted */
+  float4 sums;
+  __device__ __forceinline__ void fetch() {
+    a.fetch(p.a);
+    b.fetch(p.b);
+  }
+  __device__ __forceinline__ void next() {
+    a.advance(p.a);
+    b.advance(p.b);
+  }
+  __device__ __forceinline__ void store(float *stage) {
+    if (sum) a.add_to(sums, p.bf16);
+    a.store(stage, p.bf16);
+    b.store(stage + T::BK * T::PA, p.bf16);
+  }
+};
+
+/* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
+ * order of the threads. op(A) is transposed: a thread's quad lies along m. */
+template <class T>
+LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, float4 sums, float beta, lo_i64 row0) {
+  constexpr int EACH = T::BM / 4, LINES = T::THREADS / EACH;
+  *(float4 *)(shared + threadIdx.x / EACH * T::BM + threadIdx.x % EACH * 4) = sums;
+  __syncthreads();
+  for (int r = threadIdx.x; r < T::BM && row0 + r < p.m; r += T::THREADS) {
+    float sum = 0;
+    for (int line = 0; line < LINES; line++) sum += shared[line * T::BM + r];
+    if (p.split > 1)
+      p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
+    else
+      lo_finish_row_sum(p.e, beta, row0 + r, sum);
+  }
+  __syncthreads();
+}
+
+/* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
+ * share operands in the second-level cache. */
+LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
+  lo_i64 group = tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
+  lo_i64 height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
+  tn = rest / height;
+  tm = 8 * group + rest - tn * height;
+}
+
+/* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
+template <class E, class T, bool TRANS_A, bool TRANS_B>
+LO_FN void lo_gemm_simt(const lo_cu_gemm &p) {
+  typedef lo_loader<E, !TRANS_A, T::BM, T::BK, T::PA, T::THREADS> A;
+  typedef lo_loader<E, TRANS_B, T::BN, T::BK, T::PB, T::THREADS> B;
+  __shared__ __align__(16) float shared[T::WORDS];
+  lo_place<T> at;
+  lo_i64 tm, tn;
+  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
+  lo_i64 row0 = tm * T::BM, col0 = tn * T::BN, k0 = blockIdx.y * p.slice;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
+    lo_dense_steps<T, A, B> it = {p,
+                                  A(p.a, l, row0, k0, k_count),
+                                  B(p.b, l, col0, k0, k_count),
+                                  (k_count + T::BK - 1) / T::BK,
+                                  sum,
+                                  make_float4(0, 0, 0, 0)};
+    float acc[T::TM][T::TN];
+    lo_main_loop<T>(acc, shared, it, at);
+    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+    if (sum) lo_drain_sums<T>(p, shared, it.sums, beta, row0);
+    lo_drain<T>(acc, shared, at, [&](int r, int c, float4 quad) {
+      lo_i64 row = row0 + r, col = col0 + c;
+      if (row >= p.m || col >= p.n) return;
+      if (p.split > 1) {
+        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
+        *(float4 *)(p.partial + line * p.pitch + col) = quad;
+      } else {
+        lo_epilogue4(p.e, alpha, beta, quad, l, row, col, lo_quad_count(p.n, col));
+      }
+    });
+  }
+}
+
+#endif

@@ -1,0 +1,272 @@
+/* gemm and the linear layer: lowered to products (common/product.h), planned, launched. */
+#include <config.h>
+
+#include "backends/cuda/plan.h"
+
+#define LARGEST_GRID ((int64_t)1 << 30)
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
+static int64_t round_up(int64_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+/* Scratch memory on a border of 256 bytes: the user's workspace may begin anywhere. */
+static layerops_status scratch(layerops_context *ctx, int64_t bytes, char **out) {
+  *out = NULL;
+  if (!bytes) return LAYEROPS_OK;
+  layerops_buffer *buffer;
+  LO_TRY(lo_workspace(ctx, bytes + 256, &buffer));
+  *out = (char *)buffer->native + (256 - (uintptr_t)buffer->native % 256) % 256;
+  return LAYEROPS_OK;
+}
+
+static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
+  lo_cu_view v = lo_cuda_view(m);
+  return (lo_cu_operand){v.p, extent, v.stride, v.batch_stride, k_inner, v.vector};
+}
+
+static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, int64_t k) {
+  lo_cu_epilogue out = {.alpha = lo_cuda_scalar(&e->alpha),
+                        .beta = lo_cuda_scalar(&e->beta),
+                        .bias = lo_cuda_view(&e->bias),
+                        .preact = lo_cuda_view(&e->preact),
+                        .residual = lo_cuda_view(&e->residual),
+                        .saved = lo_cuda_view(&e->saved),
+                        .c = lo_cuda_view(c),
+                        .activation = e->activation,
+                        .derivative = e->derivative,
+                        .slope = e->slope,
+                        .derivative_slope = e->derivative_slope};
+  if (k == 0) out.alpha = (lo_cu_scalar){0}; /* nothing, whatever alpha is */
+  return out;
+}
+
+static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
+                              layerops_type type, const char *what) {
+  int64_t count = g->tiles_m * g->tiles_n;
+  for (g->tile0 = 0; g->tile0 < count; g->tile0 += LARGEST_GRID) {
+    int64_t left = count - g->tile0;
+    lo_cu_grid grid = {left < LARGEST_GRID ? left : LARGEST_GRID, g->split,
+                       g->batch < 65535 ? g->batch : 65535, 0};
+    int error = type == LAYEROPS_F32 ? lo_cu_run_gemm_f32(plan->tile, g, grid, lo_cuda(ctx)->stream)
+                                     : lo_cu_run_gemm_16(plan->tile, g, grid, lo_cuda(ctx)->stream);
+    LO_TRY(lo_cuda_check(ctx, error, what));
+  }
+  if (g->split == 1) return LAYEROPS_OK;
+  lo_cu_grid finish = lo_cuda_grid(ctx, g->batch * g->m * (g->pitch / 4));
+  return lo_cuda_check(ctx, lo_cu_run_gemm_finish(g, finish, lo_cuda(ctx)->stream), what);
+}
+
+/* `memory` holds plan->bytes. */
+static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_cuda_plan *plan,
+                           char *memory, const char *what) {
+  lo_cu_gemm g = {.a = operand(&p->a, p->m, !p->trans_a),
+                  .b = operand(&p->b, p->n, p->trans_b),
+                  .m = p->m,
+                  .n = p->n,
+                  .k = p->k,
+                  .batch = p->batch,
+                  .tiles_m = ceil_div(p->m, plan->bm),
+                  .tiles_n = ceil_div(p->n, plan->bn),
+                  .slice = plan->slice,
+                  .split = plan->split,
+                  .bf16 = p->a.type == LAYEROPS_BF16,
+                  .partial = (float *)memory,
+                  .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
+                  .pitch = (p->n + 3) / 4 * 4,
+                  .e = epilogue(&p->epilogue, &p->c, p->k)};
+  g.e.row_sum = lo_cuda_view(&p->row_sum);
+  return launch(ctx, plan, &g, p->a.type, what);
+}
+
+static layerops_status run_alone(layerops_context *ctx, const lo_product *p, const char *what) {
+  lo_cuda_plan plan;
+  char *memory;
+  LO_TRY(lo_cuda_plan_product(ctx, p, &plan));
+  LO_TRY(scratch(ctx, plan.bytes, &memory));
+  return run(ctx, p, &plan, memory, what);
+}
+
+layerops_status lo_cuda_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
+  lo_product p;
+  lo_product_gemm(a, &p);
+  return run_alone(ctx, &p, "gemm");
+}
+
+layerops_status lo_cuda_linear_forward(layerops_context *ctx,
+                                       const layerops_linear_forward_args *a) {
+  lo_product p;
+  lo_product_linear(a, &p);
+  return run_alone(ctx, &p, "linear_forward");
+}
+
+/* ---- Backward */
+typedef struct backward {
+  const layerops_linear_backward_args *a;
+  layerops_matrix dz;
+  bool makes_dz; /* dZ is not dY itself */
+  lo_product dgrad, wgrad;
+  lo_cuda_plan dgrad_plan, wgrad_plan;
+  lo_cu_column_sum column_sum;
+  int64_t dz_bytes, bytes;
+} backward;
+
+static bool wants_dz(const layerops_linear_backward_args *a) {
+  return lo_present(&a->dz) || a->activation != LAYEROPS_IDENTITY;
+}
+
+/* dbias without dW: sums over runs of rows, enough to fill the device. */
+static int64_t plan_column_sum(layerops_context *ctx, backward *b) {
+  int64_t rows = b->a->dy.rows, cols = b->a->dbias.cols;
+  int64_t fill = ceil_div(4 * (int64_t)lo_cuda(ctx)->device->sms, ceil_div(cols, 32));
+  int64_t parts = ceil_div(rows, 64);
+  if (parts > fill) parts = fill;
+  if (parts < 1) parts = 1;
+  b->column_sum.rows_each = ceil_div(rows, parts);
+  b->column_sum.parts_count = (int)parts;
+  ctx->kernel = "column_sum";
+  return 4 * parts * cols;
+}
+
+/* All scratch memory is asked for once: dZ where it has no place of its own, then what the products
+ * need, one after the other. */
+static layerops_status plan_backward(layerops_context *ctx, backward *b) {
+  const layerops_linear_backward_args *a = b->a;
+  int64_t most = 0;
+  if (b->makes_dz && !lo_present(&a->dz)) {
+    b->dz = layerops_matrix_of(NULL, a->dy.type, a->dy.rows, a->dy.cols);
+    b->dz_bytes = round_up(a->dy.rows * a->dy.cols * (int64_t)layerops_type_size(a->dy.type));
+  }
+  if (lo_present(&a->dx)) {
+    lo_product_dgrad(a, &b->dz, &b->dgrad);
+    LO_TRY(lo_cuda_plan_product(ctx, &b->dgrad, &b->dgrad_plan));
+    most = b->dgrad_plan.bytes;
+  }
+  if (lo_present(&a->dw)) {
+    lo_product_wgrad(a, &b->dz, &b->wgrad);
+    LO_TRY(lo_cuda_plan_product(ctx, &b->wgrad, &b->wgrad_plan));
+    if (b->wgrad_plan.bytes > most) most = b->wgrad_plan.bytes;
+  } else if (lo_present(&a->dbias)) {
+    int64_t bytes = plan_column_sum(ctx, b);
+    if (bytes > most) most = bytes;
+  }
+  b->bytes = b->dz_bytes + most;
+  return LAYEROPS_OK;
+}
+
+static layerops_status make_dz(layerops_context *ctx, const backward *b) {
+  layerops_activation_backward_args args = {.dy = b->a->dy,
+                                            .saved = b->a->saved,
+                                            .dx = b->dz,
+                                            .activation = b->a->activation,
+                                            .slope = b->a->slope};
+  if (b->a->activation == LAYEROPS_IDENTITY) {
+    layerops_copy_args copy = {.x = b->a->dy, .y = b->dz};
+    return lo_cuda_copy(ctx, &copy);
+  }
+  return lo_cuda_activation_backward(ctx, &args);
+}
+
+static layerops_status run_column_sum(layerops_context *ctx, backward *b, char *memory) {
+  b->column_sum.x = lo_cuda_view(&b->dz);
+  b->column_sum.y = lo_cuda_view(&b->a->dbias);
+  b->column_sum.beta = lo_cuda_scalar(&b->a->beta);
+  b->column_sum.parts = (float *)memory;
+  return lo_cuda_check(ctx, lo_cu_run_column_sum(&b->column_sum, lo_cuda(ctx)->stream),
+                       "linear_backward");
+}
+
+static layerops_status run_backward(layerops_context *ctx, backward *b, char *memory) {
+  const layerops_linear_backward_args *a = b->a;
+  if (b->dz_bytes) b->dz.host = memory; /* an address without a buffer of its own */
+  if (memory) memory += b->dz_bytes;
+  if (b->makes_dz && a->dy.rows && a->dy.cols) LO_TRY(make_dz(ctx, b));
+  b->dgrad.a = b->wgrad.a = b->dz;
+  const char *kernel = ctx->kernel;
+  if (lo_present(&a->dx)) LO_TRY(run(ctx, &b->dgrad, &b->dgrad_plan, memory, "linear_backward"));
+  if (lo_present(&a->dw)) LO_TRY(run(ctx, &b->wgrad, &b->wgrad_plan, memory, "linear_backward"));
+  if (!lo_present(&a->dw) && lo_present(&a->dbias)) LO_TRY(run_column_sum(ctx, b, memory));
+  ctx->kernel = kernel;
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_cuda_linear_backward(layerops_context *ctx,
+                                        const layerops_linear_backward_args *a) {
+  backward b = {.a = a, .dz = lo_present(&a->dz) ? a->dz : a->dy, .makes_dz = wants_dz(a)};
+  char *memory;
+  LO_TRY(plan_backward(ctx, &b));
+  const char *kernel = ctx->kernel;
+  LO_TRY(scratch(ctx, b.bytes, &memory));
+  LO_TRY(run_backward(ctx, &b, memory));
+  if (*kernel) ctx->kernel = kernel; /* the product's, not dZ's */
+  return LAYEROPS_OK;
+}
+
+/* ---- Block-sparse forward */
+typedef struct bsr_problem {
+  int64_t m, block, block_rows;
+} bsr_problem;
+
+static const char *refuse_bsr(layerops_context *ctx, const bsr_problem *q, const char *name, int bm,
+                              int block) {
+  const char *reason = lo_cuda_shut_out(ctx, name);
+  if (reason) return reason;
+  if (q->block != block) return "blocks are of another size";
+  if (bm > 32 && !*lo_cuda(ctx)->forced &&
+      ceil_div(q->m, bm) * q->block_rows < 2 * (int64_t)lo_cuda(ctx)->device->sms)
+    return "so few tiles leave SMs idle";
+  return NULL;
+}
+
+typedef struct bsr_kernel {
+  lo_kernel base;
+  int tile, bm;
+} bsr_kernel;
+
+#define REFUSE(BM, BLOCK)                                                                          \
+  static const char *refuse_bsr_##BM##x##BLOCK(layerops_context *ctx, const void *q) {             \
+    return refuse_bsr(ctx, q, "bsr_simt_" #BM "x" #BLOCK, BM, BLOCK);                              \
+  }
+REFUSE(128, 32)
+REFUSE(32, 32)
+REFUSE(128, 16)
+REFUSE(32, 16)
+
+/* In the order of LO_CU_BSR_TILES. */
+static const bsr_kernel bsr_kernels[] = {
+    {{"bsr_simt_128x32", refuse_bsr_128x32}, 0, 128},
+    {{"bsr_simt_32x32", refuse_bsr_32x32}, 1, 32},
+    {{"bsr_simt_128x16", refuse_bsr_128x16}, 2, 128},
+    {{"bsr_simt_32x16", refuse_bsr_32x16}, 3, 32},
+};
+
+layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
+                                           const layerops_bsr_linear_forward_args *a) {
+  const layerops_bsr *w = a->w;
+  bsr_problem q = {a->y.rows, w->block, w->rows / w->block};
+  const bsr_kernel *kernel = LO_SELECT(ctx, bsr_kernels, &q);
+  if (!kernel)
+    return lo_fail(
+        LAYEROPS_ERROR_UNSUPPORTED,
+        "bsr_linear_forward: no kernel takes blocks of %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
+        (long long)w->block, lo_cuda(ctx)->forced);
+  lo_epilogue e;
+  lo_epilogue_bsr(a, &e);
+  lo_cu_bsr p = {.x = operand(&a->x, q.m, 1),
+                 .w = {w->values->native, w->block, w->block, 0, 1, 1},
+                 .row_start = w->row_start->native,
+                 .column = w->column->native,
+                 .m = q.m,
+                 .tiles_m = ceil_div(q.m, kernel->bm),
+                 .block_rows = q.block_rows,
+                 .e = epilogue(&e, &a->y, a->x.cols)};
+  int64_t count = p.tiles_m * p.block_rows;
+  for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
+    lo_cu_grid grid = {count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, 1, 1, 0};
+    LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
+                         "bsr_linear_forward"));
+  }
+  return LAYEROPS_OK;
+}

@@ -1,0 +1,161 @@
+/* What the host hands to kernels: read by C, by nvcc and, as text, by the run-time compiler, so it
+ * includes nothing. Strides and offsets are counted in elements. */
+#ifndef LO_CUDA_PARAMS_H
+#define LO_CUDA_PARAMS_H
+
+typedef long long lo_i64;
+typedef unsigned long long lo_u64;
+
+/* A view in device memory; p is the address of its first element, NULL where it is absent. */
+typedef struct lo_cu_view {
+  void *p;
+  lo_i64 rows, cols, stride, batch_stride;
+  int type;   /* LO_TYPE_ */
+  int vector; /* 1: four neighbours from a column that 4 divides may be moved at once */
+} lo_cu_view;
+
+/* A number, or where it lies. */
+typedef struct lo_cu_scalar {
+  const float *p;
+  double value;
+} lo_cu_scalar;
+
+/* See common/product.h for the formula. */
+typedef struct lo_cu_epilogue {
+  lo_cu_scalar alpha, beta;
+  lo_cu_view bias, preact, residual, saved, c, row_sum;
+  int activation, derivative;
+  float slope, derivative_slope;
+} lo_cu_epilogue;
+
+/* An operand of a product: rows of op(A), or columns of op(B), by k. */
+typedef struct lo_cu_operand {
+  const void *p;
+  lo_i64 extent; /* m or n */
+  lo_i64 stride, batch_stride;
+  int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
+  int vector;
+} lo_cu_operand;
+
+typedef struct lo_cu_gemm {
+  lo_cu_operand a, b;
+  lo_i64 m, n, k, batch;
+  lo_i64 tile0, tiles_m, tiles_n; /* of one matrix; tile0: where this launch begins */
+  lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
+  int split;
+  int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
+  float *partial;      /* split > 1: [split][batch][m][pitch] */
+  float *partial_sums; /* split > 1 and row_sum: [split][m] */
+  lo_i64 pitch;        /* n, rounded up to 4 */
+  lo_cu_epilogue e;
+} lo_cu_gemm;
+
+typedef struct lo_cu_bsr {
+  lo_cu_operand x, w; /* w: of one block */
+  const int *row_start, *column;
+  lo_i64 m, tile0, tiles_m, block_rows;
+  lo_cu_epilogue e;
+} lo_cu_bsr;
+
+/* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
+ * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
+ * loop's share, in percent, of what an SM full of such blocks could multiply (see
+ * doc/performance.md). X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE) */
+#define LO_CU_TILES(X)                                                                             \
+  X(128, 128, 8, 8, 8, 8, 2, 85)                                                                   \
+  X(128, 32, 16, 8, 4, 8, 5, 65)                                                                   \
+  X(32, 128, 16, 4, 8, 8, 5, 65)                                                                   \
+  X(64, 64, 16, 8, 4, 8, 5, 70)                                                                    \
+  X(32, 32, 32, 4, 4, 8, 8, 50)
+
+/* The same for block-sparse products: BN is the size of a block.
+ * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
+#define LO_CU_BSR_TILES(X)                                                                         \
+  X(128, 32, 16, 8, 4, 8, 5)                                                                       \
+  X(32, 32, 16, 4, 4, 8, 8)                                                                        \
+  X(128, 16, 16, 8, 4, 4, 8)                                                                       \
+  X(32, 16, 16, 4, 4, 4, 16)
+
+/* Element-wise work on views of one shape, flattened to one row where memory allows. */
+typedef struct lo_cu_unary {
+  lo_cu_view x, y;
+  int activation;
+  float slope;
+} lo_cu_unary;
+
+typedef struct lo_cu_binary {
+  lo_cu_view dy, saved, dx;
+  int activation;
+  float slope;
+} lo_cu_binary;
+
+/* A label or an index out of range: the smallest place << 32 | value, all ones where there is none.
+ */
+typedef struct lo_cu_fault {
+  lo_u64 label, index;
+} lo_cu_fault;
+
+typedef struct lo_cu_copy {
+  lo_cu_view x, y;
+  const int *index; /* gather: the row of x for each row of y */
+  lo_u64 *fault;
+} lo_cu_copy;
+
+typedef struct lo_cu_fill {
+  lo_cu_view y;
+  lo_cu_scalar value;
+} lo_cu_fill;
+
+typedef struct lo_cu_softmax {
+  lo_cu_view x, y;
+  int log;
+} lo_cu_softmax;
+
+typedef struct lo_cu_cross_entropy {
+  lo_cu_view logits, probabilities, dlogits;
+  const int *labels;
+  lo_i64 m, n;
+  float *loss, *losses;
+  int *correct;
+  lo_i64 ignore; /* beyond int: nothing is ignored */
+  lo_cu_scalar grad_scale;
+  int mean;
+  /* scratch: rows that count, of count_blocks parts; sums of row_blocks parts */
+  int *counts;
+  int count_blocks, row_blocks;
+  float *loss_parts;
+  int *correct_parts;
+  lo_u64 *fault;
+} lo_cu_cross_entropy;
+
+typedef struct lo_cu_mse {
+  lo_cu_view y, target, dy;
+  float *loss;
+  double r;
+  lo_cu_scalar grad_scale;
+  float *parts;
+  int blocks;
+} lo_cu_mse;
+
+typedef struct lo_cu_sgd {
+  lo_cu_view w, g, velocity;
+  lo_cu_scalar lr, momentum, weight_decay;
+  int nesterov;
+} lo_cu_sgd;
+
+typedef struct lo_cu_adam {
+  lo_cu_view w, g, m, v;
+  lo_cu_scalar lr, beta1, beta2, epsilon, weight_decay, step;
+  int decoupled;
+} lo_cu_adam;
+
+/* A sum over the rows of x, for each column: parts[blocks][cols], then y = sum + beta y. */
+typedef struct lo_cu_column_sum {
+  lo_cu_view x, y;
+  lo_cu_scalar beta;
+  float *parts;
+  int parts_count;
+  lo_i64 rows_each;
+} lo_cu_column_sum;
+
+#endif

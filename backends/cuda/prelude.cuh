@@ -1,0 +1,180 @@
+/* What every kernel stands on: conversions, quads of four neighbours, scalars, reductions. No
+ * header of the C library or of CUDA is needed here, so that the run-time compiler can take it too.
+ */
+#ifndef LO_CUDA_PRELUDE_CUH
+#define LO_CUDA_PRELUDE_CUH
+
+#include "common/kernel/codes.h"
+#include "backends/cuda/params.h"
+
+#define LO_FN static __device__ __forceinline__
+LO_FN float lo_exp(float x) {
+  return expf(x);
+}
+LO_FN float lo_erfc(float x) {
+  return erfcf(x);
+}
+LO_FN float lo_tanh(float x) {
+  return tanhf(x);
+}
+LO_FN float lo_rcp(float x) {
+  return 1.0f / x;
+}
+#include "common/kernel/activation.h"
+
+#define LO_INFINITY __int_as_float(0x7f800000)
+
+/* ---- 16-bit storage. Turing has no bf16 instructions, so the bits are moved by hand. */
+LO_FN float lo_from_f16(unsigned short h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+LO_FN unsigned short lo_to_f16(float f) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+LO_FN float lo_from_bf16(unsigned short b) {
+  return __uint_as_float((unsigned)b << 16);
+}
+LO_FN unsigned short lo_to_bf16(float f) {
+  unsigned u = __float_as_uint(f);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)(u >> 16 | 0x40u);
+  return (unsigned short)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+LO_FN float lo_from_16(unsigned short h, int bf16) {
+  return bf16 ? lo_from_bf16(h) : lo_from_f16(h);
+}
+LO_FN unsigned short lo_to_16(float f, int bf16) {
+  return bf16 ? lo_to_bf16(f) : lo_to_f16(f);
+}
+
+LO_FN float4 lo_from_16x4(uint2 u, int bf16) {
+  return make_float4(
+      lo_from_16((unsigned short)u.x, bf16), lo_from_16((unsigned short)(u.x >> 16), bf16),
+      lo_from_16((unsigned short)u.y, bf16), lo_from_16((unsigned short)(u.y >> 16), bf16));
+}
+LO_FN uint2 lo_to_16x4(float4 v, int bf16) {
+  return make_uint2(lo_to_16(v.x, bf16) | (unsigned)lo_to_16(v.y, bf16) << 16,
+                    lo_to_16(v.z, bf16) | (unsigned)lo_to_16(v.w, bf16) << 16);
+}
+
+/* ---- Elements of float views, by place in elements from the view's start. */
+LO_FN float lo_load(const lo_cu_view &v, lo_i64 at) {
+  if (v.type == LO_TYPE_F32) return ((const float *)v.p)[at];
+  return lo_from_16(((const unsigned short *)v.p)[at], v.type == LO_TYPE_BF16);
+}
+LO_FN void lo_store(const lo_cu_view &v, lo_i64 at, float f) {
+  if (v.type == LO_TYPE_F32)
+    ((float *)v.p)[at] = f;
+  else
+    ((unsigned short *)v.p)[at] = lo_to_16(f, v.type == LO_TYPE_BF16);
+}
+
+/* The quad moves on by one, so that a rolled loop of four steps can work on its first element: code
+ * for one element, and no register is indexed. */
+LO_FN void lo_rotate(float4 &v, float last) {
+  v.x = v.y;
+  v.y = v.z;
+  v.z = v.w;
+  v.w = last;
+}
+
+/* Up to four neighbours; those beyond `count` are 0, and are not stored. */
+LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
+  if (v.vector && count >= 4) {
+    if (v.type == LO_TYPE_F32) return *(const float4 *)((const float *)v.p + at);
+    return lo_from_16x4(*(const uint2 *)((const unsigned short *)v.p + at), v.type == LO_TYPE_BF16);
+  }
+  float4 f = make_float4(0, 0, 0, 0);
+#pragma unroll 1
+  for (int i = 0; i < 4; i++) lo_rotate(f, i < count ? lo_load(v, at + i) : 0.0f);
+  return f;
+}
+LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
+  if (v.vector && count >= 4) {
+    if (v.type == LO_TYPE_F32)
+      *(float4 *)((float *)v.p + at) = f;
+    else
+      *(uint2 *)((unsigned short *)v.p + at) = lo_to_16x4(f, v.type == LO_TYPE_BF16);
+    return;
+  }
+#pragma unroll 1
+  for (int i = 0; i < 4 && i < count; i++) {
+    lo_store(v, at + i, f.x);
+    lo_rotate(f, 0.0f);
+  }
+}
+
+LO_FN float4 lo_activation4(int kind, float4 z, float slope) {
+#pragma unroll 1
+  for (int i = 0; i < 4; i++) lo_rotate(z, lo_activation(kind, z.x, slope));
+  return z;
+}
+/* z times the derivative at s */
+LO_FN float4 lo_derivative4(int kind, float4 z, float4 s, float slope) {
+#pragma unroll 1
+  for (int i = 0; i < 4; i++) {
+    lo_rotate(z, z.x * lo_activation_derivative(kind, s.x, slope));
+    lo_rotate(s, 0.0f);
+  }
+  return z;
+}
+
+LO_FN double lo_scalar_double(const lo_cu_scalar &s) {
+  return s.p ? (double)*s.p : s.value;
+}
+LO_FN float lo_scalar_float(const lo_cu_scalar &s) {
+  return s.p ? *s.p : (float)s.value;
+}
+
+/* ---- Quads of a matrix, four columns each, in a loop over the grid: LO_QUADS names row, col,
+ * count. */
+typedef struct lo_quads {
+  lo_i64 at, total, per_row, step;
+} lo_quads;
+LO_FN lo_quads lo_quads_of(lo_i64 rows, lo_i64 cols) {
+  lo_quads q;
+  q.per_row = (cols + 3) / 4;
+  q.total = rows * q.per_row;
+  q.at = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x;
+  q.step = (lo_i64)gridDim.x * blockDim.x;
+  return q;
+}
+LO_FN lo_i64 lo_quad_row(const lo_quads &q) {
+  return q.total == q.per_row ? 0 : q.at / q.per_row;
+}
+LO_FN int lo_quad_count(lo_i64 cols, lo_i64 col) {
+  return cols - col < 4 ? (int)(cols - col) : 4;
+}
+
+/* ---- Reductions whose order is fixed. */
+template <class T> LO_FN T lo_warp_sum(T v) {
+#pragma unroll
+  for (int d = 16; d; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+LO_FN float lo_warp_max(float v) {
+#pragma unroll
+  for (int d = 16; d; d /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d));
+  return v;
+}
+
+/* The sum over a block, in every thread; `shared` holds one T a warp. */
+template <class T> LO_FN T lo_block_sum(T v, T *shared) {
+  v = lo_warp_sum(v);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+  __syncthreads();
+  T sum = 0;
+  for (unsigned w = 0; w < blockDim.x / 32; w++) sum += shared[w];
+  return sum;
+}
+
+LO_FN void lo_report(lo_u64 *fault, lo_i64 place, int value) {
+  lo_u64 at = place < 0xfffffffell ? (lo_u64)place : 0xfffffffeull;
+  atomicMin(fault, at << 32 | (unsigned)value);
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* What stands around the main loops: a launch, the end of split products, column sums. */
+#include <config.h>
+
+#include <cuda_runtime_api.h>
+
+#include "backends/cuda/epilogue.cuh"
+#include "backends/cuda/launch.h"
+
+int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
+  void *arguments[] = {(void *)params};
+  return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
+                          dim3(grid.threads), arguments, 0, (cudaStream_t)stream);
+}
+
+/* The parts of k, summed in their order, then the epilogue once. */
+__global__ void __launch_bounds__(256) finish_kernel(const __grid_constant__ lo_cu_gemm p) {
+  float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+  lo_i64 part = p.batch * p.m * p.pitch;
+  lo_quads q = lo_quads_of(p.batch * p.m, p.n);
+  if (p.e.row_sum.p)
+    for (lo_i64 row = q.at; row < p.m; row += q.step) {
+      float sum = 0;
+      for (int s = 0; s < p.split; s++) sum += p.partial_sums[s * p.m + row];
+      lo_finish_row_sum(p.e, beta, row, sum);
+    }
+  for (; q.at < q.total; q.at += q.step) {
+    lo_i64 line = lo_quad_row(q), col = (q.at - line * q.per_row) * 4;
+    const float *parts = p.partial + line * p.pitch + col;
+    float4 acc = *(const float4 *)parts;
+#pragma unroll 4
+    for (int s = 1; s < p.split; s++) acc = lo_add4(acc, *(const float4 *)(parts + s * part));
+    lo_i64 batch = p.batch == 1 ? 0 : line / p.m;
+    lo_epilogue4(p.e, alpha, beta, acc, batch, line - batch * p.m, col, lo_quad_count(p.n, col));
+  }
+}
+
+int lo_cu_run_gemm_finish(const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  grid.threads = 256;
+  return lo_cu_launch((const void *)finish_kernel, grid, p, stream);
+}
+
+/* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */
+__global__ void __launch_bounds__(256)
+    column_parts_kernel(const __grid_constant__ lo_cu_column_sum p) {
+  __shared__ float shared[8][33];
+  int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  lo_i64 tiles = (p.x.cols + 31) / 32;
+  lo_i64 first = blockIdx.y * p.rows_each, end = first + p.rows_each;
+  if (end > p.x.rows) end = p.x.rows;
+  for (lo_i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    lo_i64 col = 32 * tile + x;
+    float sum = 0;
+    if (col < p.x.cols)
+      for (lo_i64 row = first + y; row < end; row += 8) sum += lo_load(p.x, row * p.x.stride + col);
+    shared[y][x] = sum;
+    __syncthreads();
+    if (y == 0 && col < p.x.cols) {
+      for (int i = 1; i < 8; i++) sum += shared[i][x];
+      p.parts[blockIdx.y * p.x.cols + col] = sum;
+    }
+    __syncthreads();
+  }
+}
+
+__global__ void __launch_bounds__(256)
+    column_finish_kernel(const __grid_constant__ lo_cu_column_sum p) {
+  float beta = lo_scalar_float(p.beta);
+  lo_i64 step = (lo_i64)gridDim.x * blockDim.x;
+  for (lo_i64 col = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x; col < p.x.cols; col += step) {
+    float sum = 0;
+    for (int i = 0; i < p.parts_count; i++) sum += p.parts[i * p.x.cols + col];
+    if (beta != 0.0f) sum = __fmaf_rn(beta, lo_load(p.y, col), sum);
+    lo_store(p.y, col, sum);
+  }
+}
+
+int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream) {
+  lo_i64 tiles = (p->x.cols + 31) / 32, blocks = (p->x.cols + 255) / 256;
+  lo_cu_grid parts = {tiles < 1 << 20 ? tiles : 1 << 20, p->parts_count, 1, 256};
+  lo_cu_grid finish = {blocks < 1 << 20 ? blocks : 1 << 20, 1, 1, 256};
+  int error = lo_cu_launch((const void *)column_parts_kernel, parts, p, stream);
+  return error ? error : lo_cu_launch((const void *)column_finish_kernel, finish, p, stream);
+}

@@ -1,0 +1,484 @@
+/* What `layerops bench` stands on: statistics, data, bounds, reports. */
+#include <config.h>
+
+#include <jansson.h>
+#include <math.h>
+
+#include "bench/bound.h"
+#include "bench/operands.h"
+#include "bench/report.h"
+#include "bench/timing.h"
+#include "t/scratch.h"
+#include "t/tap.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void in_source(char *path, size_t size, const char *name) {
+  const char *folder = getenv("top_srcdir");
+  snprintf(path, size, "%s/%s", folder ? folder : ".", name);
+}
+
+/* ---- timing ---- */
+
+struct fake {
+  int64_t calls, runs, fail_at; /* fail_at 0: never */
+  double seconds;               /* a call */
+};
+
+static bool fake_run(void *state, int64_t calls) {
+  struct fake *f = state;
+  double end = bench_now() + f->seconds * (double)calls;
+  f->calls += calls;
+  f->runs++;
+  while (bench_now() < end) continue;
+  return !f->fail_at || f->runs < f->fail_at;
+}
+
+static void test_percentiles(void) {
+  const double v[] = {1, 2, 3, 4, 10};
+  ok(bench_percentile(v, 5, 0.5) == 3, "the median of five is the third");
+  ok(bench_percentile(v, 4, 0.5) == 2.5, "the median of four lies between the middle two");
+  ok(bench_percentile(v, 1, 0.99) == 1, "any percentile of one is that one");
+  ok(fabs(bench_percentile(v, 5, 0.95) - 8.8) < 1e-12, "p95 of 1 2 3 4 10 is 8.8");
+  ok(bench_percentile(v, 5, 1) == 10, "p100 is the largest");
+}
+
+static void test_measure(void) {
+  struct bench_plan plan = {.rounds = 3,
+                            .samples = 4,
+                            .round_seconds = 0.001,
+                            .longest_seconds = 1,
+                            .sample_seconds = 0.0001};
+  struct fake fast = {.seconds = 1e-5}, slow = {.seconds = 1e-4}, broken = {.fail_at = 3};
+  struct bench_contender contenders[] = {{fake_run, &fast}, {fake_run, &slow}, {fake_run, &broken}};
+  struct bench_stats s[3];
+  if (!ok(bench_measure(contenders, 3, &plan, s), "three contenders are measured")) return;
+  ok(s[0].median >= 1e-5 && s[1].median >= 1e-4, "medians are no less than what is spent: %g, %g",
+     s[0].median, s[1].median);
+  ok(s[0].calls >= 8, "a sample of a fast call holds several: %lld", (long long)s[0].calls);
+  ok(s[0].samples + s[0].set_aside >= 12, "at least 4 samples in each of 3 rounds");
+  ok(s[0].samples >= s[0].set_aside, "no more samples are set aside than count");
+  ok(s[0].min <= s[0].median && s[0].median == s[0].p50 && s[0].p50 <= s[0].p95 &&
+         s[0].p95 <= s[0].p99 && s[0].p99 <= s[0].max,
+     "min <= median = p50 <= p95 <= p99 <= max");
+  ok(s[0].rounds == 3 && bench_ratio(&s[0], &s[1]) > 1 && bench_ratio(&s[1], &s[0]) < 1,
+     "the ratio tells the faster: %g", bench_ratio(&s[0], &s[1]));
+  ok(!s[0].failed && !s[1].failed && s[2].failed, "the one that fails, and it alone, is marked");
+  ok(broken.runs <= 3, "it is not called again");
+  bench_stats_free(s, 3);
+}
+
+static void test_slow_contender(void) {
+  struct bench_plan plan = {.rounds = 4, .samples = 3, .longest_seconds = 0.002};
+  struct fake slow = {.seconds = 0.003};
+  struct bench_stats s;
+  if (!ok(bench_measure(&(struct bench_contender){fake_run, &slow}, 1, &plan, &s),
+          "a call that outlasts a turn is measured"))
+    return;
+  ok(s.rounds == 1 && slow.calls == 2 && s.samples + s.set_aside == 1,
+     "once, in one round: %lld calls", (long long)slow.calls);
+  bench_stats_free(&s, 1);
+}
+
+static void test_ratio(void) {
+  double base[] = {1, 2, 4}, other[] = {2, 2, 20};
+  struct bench_stats a = {.round_median = base, .rounds = 3};
+  struct bench_stats b = {.round_median = other, .rounds = 3};
+  ok(bench_ratio(&a, &b) == 2, "the ratio is the median of 2, 1, 5");
+  ok(bench_clock_overhead() > 0 && bench_clock_overhead() < 1e-3, "the clock costs %g s",
+     bench_clock_overhead());
+}
+
+/* ---- data ---- */
+
+static const struct {
+  const char *type;
+  float value;
+  uint16_t bits;
+  double back;
+} stored_cases[] = {
+    {"f16", 1.0f, 0x3c00, 1},
+    {"f16", -2.5f, 0xc100, -2.5},
+    {"f16", 0x1p-24f, 0x0001, 0x1p-24},   /* the smallest */
+    {"f16", 0x1p-25f, 0x0000, 0},         /* half of it: to even */
+    {"f16", 0x1.8p-24f, 0x0002, 0x1p-23}, /* one and a half: to even */
+    {"f16", 0x1p-14f, 0x0400, 0x1p-14},   /* the smallest normal */
+    {"f16", -0.0f, 0x8000, -0.0},
+    {"f16", 0x1.ffcp-15f, 0x0400, 0x1p-14}, /* between the largest below it and it: to even */
+    {"f16", 0x1.ffep-1f, 0x3c00, 1},        /* rounds up to a power of two */
+    {"f16", 65504.0f, 0x7bff, 65504},       /* the largest */
+    {"f16", 65519.0f, 0x7bff, 65504},
+    {"f16", 65520.0f, 0x7c00, INFINITY},
+    {"f16", -INFINITY, 0xfc00, -INFINITY},
+    {"bf16", 1.0f, 0x3f80, 1},
+    {"bf16", 0x1.01p0f, 0x3f80, 1}, /* between two: to even */
+    {"bf16", 0x1.03p0f, 0x3f82, 0x1.04p0},
+    {"bf16", -0x1.010002p0f, 0xbf81, -0x1.02p0},
+    {"bf16", 0x1.ffp127f, 0x7f80, INFINITY}, /* beyond the largest */
+};
+
+static void test_stored(void) {
+  for (size_t i = 0; i < COUNT(stored_cases); i++) {
+    uint16_t bits = 0xdead;
+    const struct bench_type *type = bench_type_find(stored_cases[i].type);
+    bench_store(type, &bits, 0, stored_cases[i].value);
+    ok(bits == stored_cases[i].bits && bench_load(type, &bits, 0) == stored_cases[i].back,
+       "%a in %s is %04x", stored_cases[i].value, stored_cases[i].type, bits);
+  }
+  for (const struct bench_type *type = bench_types + 1; type->name; type++) {
+    uint16_t bits;
+    int wrong = 0;
+    for (int b = 0; b < 65536; b++) {
+      uint16_t pattern = (uint16_t)b;
+      double value = bench_load(type, &pattern, 0);
+      bench_store(type, &bits, 0, (float)value);
+      wrong += isnan(value) ? !isnan(bench_load(type, &bits, 0)) : bits != pattern;
+    }
+    ok(!wrong, "every %s survives the way to f32 and back (%d do not)", type->name, wrong);
+  }
+  ok(!bench_type_find("f64"), "f64 is not a type of bench");
+}
+
+static void test_normal(void) {
+  enum { N = 100001 };
+  float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
+  double sum = 0, squares = 0, product = 0;
+  if (!a || !b) return;
+  bench_normal(bench_types, a, N, 1, 7, 0);
+  bench_normal(bench_types, b, N, 1, 7, 1);
+  for (int i = 0; i < N; i++) {
+    sum += a[i];
+    squares += (double)a[i] * a[i];
+    product += (double)a[i] * b[i];
+  }
+  /* five standard deviations of each estimate */
+  ok(fabs(sum / N) < 5 / sqrt(N), "the mean of normal numbers is 0: %g", sum / N);
+  ok(fabs(squares / N - 1) < 5 * sqrt(2.0 / N), "their variance 1: %g", squares / N);
+  ok(fabs(product / N) < 5 / sqrt(N), "two streams do not correlate: %g", product / N);
+  bench_normal(bench_types, b, N, 1, 7, 0);
+  ok(!memcmp(a, b, N * sizeof *a), "the same seed and stream give the same numbers");
+  free(a);
+  free(b);
+}
+
+/* Computes the row's answer in f64 and stores it, spoilt by `error` at one entry. */
+static void answer(struct bench_operands *o, int64_t at, double error) {
+  const struct bench_row *r = o->row;
+  for (int64_t i = 0; i < r->m * r->n; i++) {
+    double z = o->bias ? bench_load(o->type, o->bias, i % r->n) : 0;
+    int64_t b = r->block ? r->block : r->k, br = r->block ? i % r->n / b : 0;
+    int32_t first = r->block ? o->pattern.row_start[br] : 0;
+    int32_t last = r->block ? o->pattern.row_start[br + 1] : 1;
+    for (int32_t e = first; e < last; e++)
+      for (int64_t l = 0; l < b; l++) {
+        int64_t col = r->block ? o->pattern.col[e] * b + l : l;
+        int64_t w = r->block ? (e * b + i % r->n % b) * b + l : i % r->n * r->k + l;
+        z += bench_load(o->type, o->x, i / r->n * r->k + col) * bench_load(o->type, o->w, w);
+      }
+    if (r->activation == 1 && z < 0) z = 0;
+    bench_store(o->type, o->y, i, (float)(i == at ? z + error : z));
+  }
+}
+
+static void test_check(const char *type_name, struct bench_row row) {
+  struct bench_operands o;
+  const struct bench_type *type = bench_type_find(type_name);
+  if (!ok(bench_operands_make(&row, type, 3, &o), "data for %s, %s", row.id, type_name)) return;
+  ok(bench_operands_check(&o).wrong && isinf(bench_operands_check(&o).max_rel_err),
+     "an output that nobody wrote is wrong");
+  answer(&o, -1, 0);
+  struct bench_check good = bench_operands_check(&o);
+  ok(!good.wrong && good.max_rel_err <= type->rounding, "the exact answer is right: %g",
+     good.max_rel_err);
+  answer(&o, row.m * row.n - 1, 0.1);
+  struct bench_check bad = bench_operands_check(&o);
+  ok(bad.wrong && bad.row == row.m - 1 && bad.col == row.n - 1,
+     "an error of 0.1 in the last entry is found: %g for %g", bad.got, bad.expected);
+  bench_operands_free(&o);
+}
+
+static char name_d[] = "d", name_s[] = "s", name_l[] = "l", name_h[] = "h", name_t[] = "t";
+
+static void test_checks(void) {
+  struct bench_row dense = {.id = name_d, .m = 7, .n = 5, .k = 33, .activation = 1};
+  struct bench_row sparse = {
+      .id = name_s, .m = 5, .n = 12, .k = 16, .block = 4, .density = 0.4, .pattern = BENCH_UNIFORM};
+  struct bench_row large = {.id = name_l, .m = 70, .n = 50, .k = 9};
+  test_check("f32", dense);
+  test_check("f16", dense);
+  test_check("bf16", dense);
+  test_check("f32", sparse);
+  test_check("f32", large); /* more entries than are looked at: the corners are among them */
+  struct bench_row huge = {.id = name_h, .m = 1 << 29, .n = 1 << 29, .k = 1};
+  struct bench_operands o;
+  ok(!bench_operands_make(&huge, bench_types, 1, &o) && !o.x && !o.y,
+     "data that no memory holds are refused");
+}
+
+/* ---- bounds ---- */
+
+/* Every number of a device file says its unit, its source and its date. */
+static bool explained(const json_t *json) {
+  const char *key;
+  json_t *value;
+  size_t i;
+  json_array_foreach(json, i, value) if (json_is_number(value) || !explained(value)) return false;
+  if (json_is_number(json_object_get(json, "value"))) {
+    static const char *const texts[] = {"unit", "source", "date"};
+    for (i = 0; i < COUNT(texts); i++) {
+      const char *text = json_string_value(json_object_get(json, texts[i]));
+      if (!text || !*text) return false;
+    }
+    const char *date = json_string_value(json_object_get(json, "date"));
+    return strlen(date) >= 7 && date[4] == '-';
+  }
+  json_object_foreach((json_t *)(uintptr_t)json, key,
+                      value) if (json_is_number(value) || !explained(value)) return false;
+  return true;
+}
+
+static void test_device_file(const char *name) {
+  char path[4096], why[512] = "";
+  struct bench_device device;
+  json_error_t error;
+  in_source(path, sizeof path, name);
+  json_t *json = json_load_file(path, 0, &error);
+  ok(json && explained(json), "%s: every number has unit, source and date", name);
+  json_decref(json);
+  if (!ok(bench_device_read(path, &device, why, sizeof why), "it is read %s", why)) return;
+  for (int i = 0; i < device.peak_count; i++) {
+    const struct bench_peak *p = &device.peaks[i];
+    double product = p->units * p->lanes * 2 * p->clock;
+    ok(fabs(product / p->flops - 1) < 1e-9, "%s %s: %g = units x lanes x 2 x clock", device.name,
+       p->dtype, p->flops);
+  }
+  int falls = 0;
+  for (int i = 1; i < device.memory_count; i++)
+    falls += strcmp(device.memory[i].level, device.memory[i - 1].level) &&
+             device.memory[i].bandwidth > device.memory[i - 1].bandwidth;
+  ok(!falls && device.memory[device.memory_count - 1].capacity == 0,
+     "its memory goes from fast to slow, and the last level holds all");
+}
+
+/* Two cores of 100 FLOP/s each; 10 bytes at 50 B/s, the rest at 5 (one thread) or 8 B/s (two). */
+static const char toy[] =
+    "{\"schema\": \"layerops-device/1\", \"name\": \"toy\", \"kind\": [\"cpu\"],"
+    " \"match\": [\"Toy Processor\"], \"peaks\": {\"f32\": {"
+    "  \"units\": {\"value\": 2, \"unit\": \"cores\", \"source\": \"s\", \"date\": \"2026-11\"},"
+    "  \"lanes\": {\"value\": 5, \"unit\": \"lanes\", \"source\": \"s\", \"date\": \"2026-11\"},"
+    "  \"clock\": {\"value\": 10, \"unit\": \"Hz\", \"source\": \"s\", \"date\": \"2026-11\"},"
+    "  \"flops\": {\"value\": 200, \"unit\": \"FLOP/s\", \"source\": \"s\", \"date\": "
+    "\"2026-11\"}}},"
+    " \"memory\": [{\"level\": \"L1\","
+    "  \"capacity\": {\"value\": 10, \"unit\": \"B\", \"source\": \"s\", \"date\": \"2026-11\"},"
+    "  \"bandwidth\": {\"value\": 50, \"unit\": \"B/s\", \"source\": \"s\", \"date\": "
+    "\"2026-11\"}},"
+    " {\"level\": \"memory\","
+    "  \"threads\": {\"value\": 1, \"unit\": \"threads\", \"source\": \"s\", \"date\": "
+    "\"2026-11\"},"
+    "  \"bandwidth\": {\"value\": 5, \"unit\": \"B/s\", \"source\": \"s\", \"date\": \"2026-11\"}},"
+    " {\"level\": \"memory\","
+    "  \"threads\": {\"value\": 2, \"unit\": \"threads\", \"source\": \"s\", \"date\": "
+    "\"2026-11\"},"
+    "  \"bandwidth\": {\"value\": 8, \"unit\": \"B/s\", \"source\": \"s\", \"date\": "
+    "\"2026-11\"}}]}";
+
+/* Writes toy.json with the first FROM replaced by TO. */
+static void write_spoilt(const char *from, const char *to) {
+  char text[sizeof toy + 64];
+  const char *at = *from ? strstr(toy, from) : NULL;
+  if (at) snprintf(text, sizeof text, "%.*s%s%s", (int)(at - toy), toy, to, at + strlen(from));
+  scratch_text("toy.json", at ? text : toy);
+}
+
+static const struct {
+  const char *from, *to, *why;
+} device_cases[] = {
+    {"layerops-device/1", "other/1", "schema: is not layerops-device/1"},
+    {"\"name\": \"toy\"", "\"title\": 1", "name: missing"},
+    {"\"unit\": \"Hz\", ", "", "peaks.f32.clock: unit, source or date is missing"},
+    {"\"value\": 200", "\"value\": \"200\"", "peaks.f32.flops: value is not a number"},
+    {"\"value\": 200", "\"value\": 0", "peaks.f32: flops is 0"},
+    {"\"value\": 10,", "\"value\": -10,", "peaks.f32.clock: value is not a number of 0 or more"},
+    {"\"f32\"", "\"float32xx\"", "peaks.float32xx: name of a data type too long"},
+    {"\"level\": \"L1\"", "\"level\": 1", "memory[0]: no level"},
+    {"\"bandwidth\": {", "\"speed\": {", "memory[0].bandwidth: no object"},
+    {"\"memory\": [", "\"storage\": [", "memory: no entry"},
+    {"\"peaks\"", "\"peaks", ":1:"},
+};
+
+static void test_device_cases(void) {
+  const char *path = scratch_path("toy.json");
+  char why[512];
+  struct bench_device device;
+  for (size_t i = 0; i < COUNT(device_cases); i++) {
+    write_spoilt(device_cases[i].from, device_cases[i].to);
+    *why = 0;
+    ok(!bench_device_read(path, &device, why, sizeof why) && !strncmp(why, path, strlen(path)) &&
+           strstr(why, device_cases[i].why),
+       "device case %zu: %s", i, why);
+  }
+}
+
+static void test_bound(void) {
+  const char *path = scratch_path("toy.json");
+  char why[512] = "";
+  struct bench_device d;
+  write_spoilt("", "");
+  if (!ok(bench_device_read(path, &d, why, sizeof why), "the toy device is read %s", why)) return;
+  ok(bench_bound(&d, "f32", 2, 400, 1) == 2, "compute-bound: 400 / 200");
+  ok(bench_bound(&d, "f32", 1, 400, 1) == 4, "one thread has half of it");
+  ok(bench_bound(&d, "f32", 9, 400, 1) == 2, "more threads than cores have no more");
+  ok(bench_bound(&d, "f32", 1, 0, 10) == 0.2, "what fits into L1 moves at its speed");
+  ok(bench_bound(&d, "f32", 1, 0, 60) == 10, "what does not, (60 - 10) / 5");
+  ok(bench_bound(&d, "f32", 2, 0, 90) == 10, "two threads: (90 - 10) / 8");
+  ok(bench_bound(&d, "f16", 2, 400, 1) == 0, "no peak, no bound");
+  ok(bench_device_find(scratch, "cpu", "A Toy Processor (1)", &d, why, sizeof why) &&
+         !strcmp(d.name, "toy"),
+     "a part of the name finds it");
+  ok(!bench_device_find(scratch, "cuda", "Toy Processor", &d, why, sizeof why) && !*why,
+     "another kind does not");
+  ok(!bench_device_find(scratch, "cpu", "Real Processor", &d, why, sizeof why) && !*why,
+     "nor another name");
+  ok(!bench_device_find("/no/such/folder", "cpu", "x", &d, why, sizeof why) && *why,
+     "a folder that is not there: %s", why);
+}
+
+static void test_work(void) {
+  struct bench_row dense = {.m = 2, .n = 3, .k = 4};
+  struct bench_row sparse = {.id = name_t, .m = 2, .n = 8, .k = 16, .block = 4};
+  struct bench_pattern p;
+  double flops, bytes;
+  bench_work(&dense, NULL, 4, &flops, &bytes);
+  ok(flops == 48 && bytes == 4 * (8 + 12 + 6 + 3), "2 x 3 x 4: 48 flops, 116 bytes with the bias");
+  if (!bench_pattern_make("t", BENCH_BANDED, 2, 4, 0.5, &p)) return;
+  bench_work(&sparse, &p, 4, &flops, &bytes);
+  ok(flops == 2 * 2 * 16 * 4 && bytes == 4 * (32 + 64 + 16) + 4 * (4 + 3),
+     "4 kept blocks of 4 x 4: 256 flops; their values and the index are moved");
+  bench_pattern_free(&p);
+}
+
+/* ---- reports ---- */
+
+static double medians[] = {0.002, 0.002};
+static struct bench_stats stats = {.samples = 9,
+                                   .set_aside = 1,
+                                   .calls = 4,
+                                   .median = 0.002,
+                                   .p50 = 0.002,
+                                   .p95 = 0.003,
+                                   .p99 = 0.004,
+                                   .max = 0.005,
+                                   .min = 0.001,
+                                   .round_median = medians,
+                                   .rounds = 2};
+static const struct bench_plan plan = BENCH_PLAN_DEFAULT;
+
+static struct bench_result result(const char *contender) {
+  return (struct bench_result){.id = "row",
+                               .op = "linear_forward",
+                               .device = "cpu",
+                               .dtype = "f32",
+                               .contender = contender,
+                               .kernel = "kern",
+                               .activation = "relu",
+                               .threads = 2,
+                               .m = 10,
+                               .n = 10,
+                               .k = 10,
+                               .flops = 2e6,
+                               .bytes = 1200,
+                               .bound = 0.001,
+                               .max_rel_err = 1e-7,
+                               .ratio = 1.5,
+                               .stats = &stats};
+}
+
+/* The report's text, to be freed. */
+static char *reported(enum bench_format format, bool peers) {
+  char *text = NULL;
+  size_t size;
+  FILE *file = open_memstream(&text, &size);
+  struct bench_report report;
+  layerops_device_info device = {.name = "cpu", .description = "Toy", .units = 2};
+  struct bench_result ours = result("layerops"), peer = result("blas");
+  peer.max_rel_err = NAN;
+  peer.bound = 0;
+  bool good = file && bench_report_begin(&report, format, peers, file) &&
+              bench_report_row(&report, &ours) && bench_report_row(&report, &peer) &&
+              bench_report_skip(&report, "row2", "cpu", "layerops", "why not") &&
+              bench_report_peer(&report, "blas", NULL) &&
+              bench_report_peer(&report, "gone", "no file") &&
+              bench_report_end(&report, &device, 1, &plan);
+  ok(good, "a report is written");
+  bench_report_free(&report);
+  if (file) fclose(file);
+  return text;
+}
+
+static void test_tsv(void) {
+  char *text = reported(BENCH_TSV, true);
+  ok(text && !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+                           "sol_pct\tratio\n"
+                           "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t1.5\n"
+                           "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\t1.5\n"),
+     "its columns are as documented");
+  free(text);
+  text = reported(BENCH_TSV, false);
+  static const char header[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+                               "sol_pct\n";
+  ok(text && !strncmp(text, header, strlen(header)), "without --peers there is no ratio");
+  free(text);
+}
+
+static const json_t *at(const json_t *json, const char *list, size_t index, const char *key) {
+  return json_object_get(json_array_get(json_object_get(json, list), index), key);
+}
+
+static void test_json(void) {
+  json_error_t error;
+  char *text = reported(BENCH_JSON, true);
+  json_t *run = json_loads(text ? text : "", JSON_REJECT_DUPLICATES, &error);
+  ok(run != NULL, "the run file is JSON %s", run ? "" : error.text);
+  const char *schema = json_string_value(json_object_get(run, "schema"));
+  ok(schema && !strcmp(schema, "layerops-run/1"), "of schema layerops-run/1");
+  static const char *const keys[] = {"tool",     "version", "commit",  "build",   "date", "host",
+                                     "settings", "devices", "results", "skipped", "peers"};
+  for (size_t i = 0; i < COUNT(keys); i++)
+    ok(json_object_get(run, keys[i]) != NULL, "it tells %s", keys[i]);
+  ok(json_array_size(json_object_get(run, "results")) == 2, "it has both rows");
+  ok(json_real_value(at(run, "results", 0, "median_s")) == 0.002 &&
+         json_real_value(at(run, "results", 0, "p99_s")) == 0.004 &&
+         json_integer_value(at(run, "results", 0, "samples")) == 9 &&
+         json_real_value(at(run, "results", 0, "sol_pct")) == 50 &&
+         json_integer_value(json_object_get(at(run, "results", 0, "shape"), "k")) == 10,
+     "with the figures");
+  ok(json_is_null(at(run, "results", 1, "sol_pct")) &&
+         json_is_null(at(run, "results", 1, "max_rel_err")),
+     "what is not known is null");
+  ok(json_is_false(at(run, "peers", 1, "available")) &&
+         json_is_true(at(run, "peers", 0, "available")),
+     "it tells which peer is missing");
+  json_decref(run);
+  free(text);
+}
+
+int main(void) {
+  static const char *const devices[] = {"data/devices/t4.json", "data/devices/h200.json",
+                                        "data/devices/xeon-avx512-amx.json"};
+  scratch_begin();
+  test_percentiles();
+  test_measure();
+  test_slow_contender();
+  test_ratio();
+  test_stored();
+  test_normal();
+  test_checks();
+  for (size_t i = 0; i < COUNT(devices); i++) test_device_file(devices[i]);
+  test_device_cases();
+  test_bound();
+  test_work();
+  test_tsv();
+  test_json();
+  return done();
+}

@@ -1,0 +1,222 @@
+#!/bin/sh
+# The command `layerops bench`, from its options to its output.
+: "${top_srcdir:=.}" "${top_builddir:=.}" "${CC:=cc}"
+. "$top_srcdir/t/tap.sh"
+
+tool=$top_builddir/layerops
+layers=$top_srcdir/bench/suite/layers.tsv
+blocks=$top_srcdir/bench/suite/blocksparse.tsv
+quick='--rounds 1 --seconds 0.001'
+tab=$(printf '\t')
+unset LAYEROPS_VERBOSE LAYEROPS_PEERS LAYEROPS_DEVICE_FILES
+
+# misused NAME PATTERN ARGUMENT...: status 2, and one line that matches
+misused() {
+  tap_name=$1 tap_pattern=$2
+  shift 2
+  "$tool" bench "$@" >"$scratch/out" 2>&1 </dev/null
+  tap_status=$?
+  [ $tap_status -eq 2 ] && grep -Eq -e "$tap_pattern" "$scratch/out"
+  result $? "$tap_name" <<END
+status $tap_status, wanted 2 and $tap_pattern: bench $*
+$(cat "$scratch/out")
+END
+}
+
+# table NAME: splits the last output into rows.tsv, and checks that each row has the header's columns
+# and numbers where numbers stand
+table() {
+  grep "$tab" "$scratch/out" >"$scratch/rows.tsv"
+  awk -F '\t' 'NR == 1 { n = NF; next }
+    NF != n || $6 !~ /^[0-9.e+-]+$/ || $7 !~ /^[0-9.e+-]+$/ || $8 !~ /^([0-9.e+-]+|nan)$/ || $6 <= 0 {
+      print "line " NR ": " $0; bad = 1 }
+    END { exit bad || NR < 2 }' "$scratch/rows.tsv" >"$scratch/why" 2>&1
+  result $? "$1" <"$scratch/why"
+}
+
+# column N PATTERN NAME: each row of rows.tsv has there what matches
+column() {
+  cut -f "$1" "$scratch/rows.tsv" | sed 1d | grep -Evx -e "$2" >"$scratch/why"
+  [ $? -eq 1 ]
+  result $? "$3" <"$scratch/why"
+}
+
+# exact LIMIT: no row's error is larger
+exact() {
+  awk -F '\t' -v limit="$1" 'NR > 1 && !($8 + 0 <= limit && $8 != "nan") { print; bad = 1 }
+    END { exit bad }' "$scratch/rows.tsv" >"$scratch/why"
+  result $? "$2" <"$scratch/why"
+}
+
+# ---- options
+check 'help' "$tool" bench --help
+for option in suite device tier rows dtype threads peers replay tsv json bound rounds seconds seed; do
+  like "help tells --$option" "^  --$option"
+done
+misused 'no suite' 'either --suite FILE or --replay LINE'
+misused 'suite and replay' 'either --suite' --suite "$layers" --replay x
+misused 'tsv and json' 'either --tsv or --json' --suite "$layers" --tsv --json
+misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
+misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
+misused 'dtype' "dtype is 'f64', but must be f32, f16 or bf16" --suite "$layers" --dtype f64
+misused 'threads' "threads is '0'" --suite "$layers" --threads 0
+misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
+misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
+misused 'row' "has no row 'sq3'" --suite "$layers" --rows odd2,sq3 --device reference
+misused 'no such file' "$scratch/none: No such file" --suite "$scratch/none"
+misused 'replay of nonsense' "'conv' is not an operation" --replay 'layerops: conv'
+misused 'replay from empty input' 'not a line of LAYEROPS_VERBOSE' --replay -
+printf 'a\tS\t2\t3\tx\trelu\there\n' >"$scratch/bad.tsv"
+misused 'a bad suite' "$scratch/bad.tsv:1:9: k 'x' is not" --suite "$scratch/bad.tsv"
+fails 'an unknown device' "$tool" bench --suite "$layers" --device gpu7
+like 'it is named' 'gpu7'
+
+# ---- measuring
+for device in reference cpu; do
+  check "dense rows on $device" "$tool" bench --suite "$layers" --device $device --threads 1 \
+    --rows mnist_b64_l2,odd2 --tsv $quick
+  table "the table of $device"
+  like 'its header' "^id${tab}device${tab}dtype${tab}threads${tab}kernel${tab}median_s${tab}gflops${tab}max_rel_err${tab}sol_pct\$"
+  column 1 'mnist_b64_l2|odd2' 'the rows asked for'
+  column 2 $device 'their device'
+  column 4 1 'one thread'
+  exact 1e-6 'within rounding of float64'
+done
+for dtype in f16 bf16; do
+  check "$dtype on cpu" "$tool" bench --suite "$layers" --device cpu --rows odd2 --dtype $dtype \
+    --tsv $quick
+  table "the table of $dtype"
+  column 3 $dtype 'its type'
+  exact 4e-3 'within its rounding'
+done
+check 'two devices' "$tool" bench --suite "$layers" --device cpu --device reference --rows odd2 \
+  --tsv $quick
+like 'the first' "^odd2${tab}cpu"
+like 'the second' "^odd2${tab}reference"
+check 'a block-sparse row' "$tool" bench --suite "$blocks" --device reference \
+  --rows b1_2048_b32_d10 --tsv $quick
+table 'its table'
+exact 1e-6 'within rounding of float64'
+printf 'one\tS\t1\t1\t1\tnone\ntwo\tL\t2\t2\t2\ttanh\n' >"$scratch/own.tsv"
+check 'a suite of ones own' "$tool" bench --suite "$scratch/own.tsv" --device cpu --tsv $quick
+table 'its table'
+column 1 one 'on a CPU tier S, without --tier'
+check 'tier L' "$tool" bench --suite "$scratch/own.tsv" --device cpu --tier L --tsv $quick
+table 'its table'
+column 1 two 'on a CPU too, if asked for'
+check 'a table for people' "$tool" bench --suite "$scratch/own.tsv" --device cpu $quick
+like 'with its head' '^id .* median +GFLOP/s'
+
+# ---- run file
+check 'a run file' "$tool" bench --suite "$layers" --device cpu --rows odd2 --json $quick
+for key in schema commit build version devices driver cpu threads samples median_s p50_s p95_s p99_s \
+  max_s residency transfers flops bytes max_rel_err; do
+  like "it has $key" "\"$key\": "
+done
+like 'its schema' '"schema": "layerops-run/1"'
+
+# ---- bounds
+fails 'a device file that is none' "$tool" bench --suite "$layers" --device cpu --rows odd2 \
+  --bound "$layers"
+like 'it is named, and the place' 'layers.tsv:1:'
+check 'another device file' "$tool" bench --suite "$layers" --device cpu --rows odd2 --tsv $quick \
+  --bound "$top_srcdir/data/devices/t4.json"
+table 'its table'
+column 9 '[0-9.e+-]+' 'sol_pct is a number'
+mkdir "$scratch/empty"
+check 'no device file' env "LAYEROPS_DEVICE_FILES=$scratch/empty" "$tool" bench --suite "$layers" \
+  --device cpu --rows odd2 --tsv $quick
+like 'it is told' 'no sol_pct, since no device file describes it'
+table 'the row is there'
+column 9 nan 'sol_pct is nan'
+
+# ---- peers
+check 'no peer at all' env "LAYEROPS_PEERS=$scratch/empty" "$tool" bench --suite "$layers" --device cpu \
+  --rows odd2 --tsv --peers $quick
+for peer in openblas blis onednn libxsmm clblast cublaslt; do
+  like "$peer is missing, with the reason" "peer $peer: .*$peer.so: cannot open"
+done
+table 'the row is there'
+column 10 1 'its ratio is 1'
+
+for module in openblas blis onednn libxsmm; do
+  if ! [ -e "$top_builddir/bench/peers/.libs/$module.so" ]; then
+    skip "$module" 'not in this build'
+    continue
+  fi
+  mkdir "$scratch/$module"
+  ln -s "$(cd "$top_builddir/bench/peers/.libs" && pwd)/$module.so" "$scratch/$module"
+  check "$module beside the CPU" env "LAYEROPS_PEERS=$scratch/$module" "$tool" bench --suite "$layers" \
+    --device cpu --rows odd2,dlrm_top5,deepbench_inf1,mnist_b64_l1 --tsv --peers $quick
+  table "its table"
+  exact 1e-6 'within rounding of float64, both'
+  grep -c "${tab}peer:$module" "$scratch/rows.tsv" | grep -qx 4
+  result $? "$module did the four rows" <"$scratch/rows.tsv"
+done
+if [ -d "$scratch/libxsmm" ]; then
+  check 'libxsmm on block-sparse rows' env "LAYEROPS_PEERS=$scratch/libxsmm" "$tool" bench \
+    --suite "$blocks" --device reference --rows b1_2048_b32_d10 --tsv --peers $quick
+  table 'its table'
+  exact 1e-6 'within rounding of float64, both'
+  like 'by batch-reduce' 'peer:libxsmm.*batch-reduce'
+else
+  skip 'libxsmm on block-sparse rows' 'not in this build'
+fi
+
+# A peer whose answers are wrong, and one built for another tool.
+cat >"$scratch/fake.c" <<'END'
+#include "bench/peer.h"
+#include <string.h>
+static bool setup(const struct bench_layer *l, void **state, char *label, size_t n, char *why,
+                  size_t why_size) {
+  (void)l, (void)state, (void)why, (void)why_size;
+  strncpy(label, "fake-1", n);
+  return true;
+}
+static bool run(void *state, int64_t calls) { return state == 0 && calls > 0; }
+static bool fetch(void *state) { return state == 0; }
+static void end(void *state) { (void)state; }
+const struct bench_peer layerops_bench_peer = {ABI, "openblas", setup, run, fetch, end};
+END
+mkdir "$scratch/wrong" "$scratch/old"
+if $CC -shared -fPIC -DABI=BENCH_PEER_ABI -I"$top_srcdir" "$scratch/fake.c" \
+  -o "$scratch/wrong/openblas.so" 2>"$scratch/why" &&
+  $CC -shared -fPIC -DABI=-1 -I"$top_srcdir" "$scratch/fake.c" -o "$scratch/old/openblas.so"; then
+  check 'a peer that computes nothing' env "LAYEROPS_PEERS=$scratch/wrong" "$tool" bench \
+    --suite "$layers" --device cpu --rows odd2 --tsv --peers $quick
+  like 'it is told' 'openblas: wrong: y\[[0-9]+,[0-9]+\] is -?nan, should be'
+  like 'its row shows it' 'peer:fake-1.*inf'
+  check 'a module of another version' env "LAYEROPS_PEERS=$scratch/old" "$tool" bench \
+    --suite "$layers" --device cpu --rows odd2 --tsv --peers $quick
+  like 'it is refused' 'peer openblas: the module .* another version'
+else
+  skip 'a peer that computes nothing' "$CC makes no module: $(head -1 "$scratch/why")"
+fi
+
+# ---- replay
+LAYEROPS_VERBOSE=1 "$tool" bench --suite "$layers" --device cpu --rows odd2 --tsv $quick 2>&1 |
+  grep -m 1 '^layerops: linear_forward' >"$scratch/line"
+grep -q 'm=17 n=33 k=65' "$scratch/line"
+result $? 'LAYEROPS_VERBOSE=1 prints a line' <"$scratch/line"
+check 'it is repeated' "$tool" bench --tsv $quick --replay "$(cat "$scratch/line")"
+table 'its table'
+kernel=$(sed 's/.* kernel=\([^ ]*\) .*/\1/' "$scratch/line")
+column 5 "$kernel" 'by the same kernel'
+"$tool" bench --tsv $quick --replay - --device reference <"$scratch/line" >"$scratch/out" 2>&1
+result $? 'from standard input, on another device' <"$scratch/out"
+table 'its table'
+column 2 reference 'there'
+like 'another kernel is told' "the line's kernel is $kernel"
+
+# ---- what cannot be written
+if [ -w /dev/full ]; then
+  "$tool" bench --suite "$layers" --device cpu --rows odd2 --tsv $quick >/dev/full 2>"$scratch/out"
+  [ $? -eq 1 ]
+  result $? 'a full disk is a failure' <"$scratch/out"
+  "$tool" bench --suite "$layers" --device cpu --rows odd2 --json $quick >/dev/full 2>"$scratch/out"
+  [ $? -eq 1 ]
+  result $? 'for a run file too' <"$scratch/out"
+else
+  skip 'a full disk' 'no /dev/full here'
+fi
+done_testing
