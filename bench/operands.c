@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_SAMPLES 1024
 
@@ -109,16 +110,23 @@ void bench_normal(const struct bench_type *type, void *array, int64_t count, dou
   }
 }
 
+/* Whether the machine has the memory at all: what it promises beyond that, it kills for. Twice,
+   since the library holds a copy. */
+static bool fits_memory(const struct bench_row *row, size_t size) {
+  double m = (double)row->m, n = (double)row->n, k = (double)row->k;
+  double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  return 2 * (double)size * (m * k + n * k + m * n) < memory;
+}
+
 static void *allocate(int64_t elements, size_t size) {
-  uint64_t bytes = (uint64_t)elements * size;
-  if (elements < 0 || bytes / size != (uint64_t)elements || bytes > SIZE_MAX / 2) return NULL;
-  return aligned_alloc(64, ((size_t)bytes + 127) / 64 * 64);
+  return aligned_alloc(64, ((size_t)elements * size + 127) / 64 * 64);
 }
 
 bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
                          struct bench_operands *o) {
   *o = (struct bench_operands){.row = row, .type = type, .w_count = row->n * row->k};
-  bool good = true;
+  bool good = fits_memory(row, type->size);
+  if (!good) return false;
   if (row->block) {
     good = bench_pattern_make(row->id, row->pattern, row->n / row->block, row->k / row->block,
                               row->density, &o->pattern);

@@ -107,6 +107,12 @@ column 1 two 'on a CPU too, if asked for'
 check 'a table for people' "$tool" bench --suite "$scratch/own.tsv" --device cpu $quick
 like 'with its head' '^id .* median +GFLOP/s'
 
+printf 'huge\tS\t536870912\t536870912\t536870912\tnone\nsmall\tS\t1\t1\t1\tnone\n' \
+  >"$scratch/huge.tsv"
+fails 'a row larger than memory' "$tool" bench --suite "$scratch/huge.tsv" --device cpu --tsv $quick
+like 'it is named' 'huge: no memory for its data'
+like 'the next row is measured' "^small${tab}cpu"
+
 # ---- run file
 check 'a run file' "$tool" bench --suite "$layers" --device cpu --rows odd2 --json $quick
 for key in schema commit build version devices driver cpu threads samples median_s p50_s p95_s p99_s \

@@ -1,7 +1,6 @@
 /* layerops bench: measures the rows of a suite. */
 #include <config.h>
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,8 +134,10 @@ static bool measure_row(struct bench_session *s, const struct settings *o,
   for (int t = 0; good && t < s->target_count; t++) {
     if (!wanted(o, row, &s->targets[t])) continue;
     if (!operands.row && !bench_operands_make(row, s->type, s->seed, &operands)) {
+      s->faults++;
       tool_fail(COMMAND, "%s: no memory for its data", row->id);
-      return false;
+      return bench_report_skip(&s->report, row->id, s->targets[t].info.name, "layerops",
+                               "no memory for its data");
     }
     good = bench_session_row(s, &operands, t);
   }
@@ -170,7 +171,9 @@ static enum bench_format format_of(const struct settings *o) {
 
 static int finish(struct bench_session *s, bool good) {
   good = good && bench_session_end(s);
-  if (!good) return tool_fail(COMMAND, "the report is not complete: %s", strerror(errno));
+  if (!good)
+    return tool_fail(COMMAND, "the report is not complete: %s",
+                     ferror(stdout) ? "writing it failed" : "out of memory");
   return s->faults ? TOOL_FAILED : TOOL_OK;
 }
 
