@@ -88,14 +88,15 @@ double cf_activation_error(layerops_activation kind, double z, double y) {
 
 /* The sum of the magnitudes of the terms of act'(s): what an error of f32 is relative to. */
 static double derivative_terms(layerops_activation kind, double s, double slope) {
-  double g = 1 / (1 + exp(-s)), t = 0.5 * (1 + tanh(inner(s) * (s < 0 ? -1 : 1)));
+  double u = s < 0 ? -inner(s) : inner(s);
+  double g = 1 / (1 + exp(-s)), t = 1 / (1 + exp(-2 * u)), rest = 1 / (1 + exp(2 * u));
   switch (kind) {
   case LAYEROPS_LEAKY_RELU:
     return fabs(slope);
   case LAYEROPS_GELU:
     return 0.5 * erfc(-s * M_SQRT1_2) + fabs(s) * exp(-0.5 * s * s);
   case LAYEROPS_GELU_TANH:
-    return t + 2 * fabs(s) * t * (1 - t) * (1 + 0.14 * s * s);
+    return t + 2 * fabs(s) * t * rest * (1 + 0.14 * s * s);
   case LAYEROPS_SILU:
     return g + fabs(s) * g * (1 - g);
   case LAYEROPS_SIGMOID:
@@ -110,7 +111,7 @@ static double derivative_terms(layerops_activation kind, double s, double slope)
 double cf_derivative_error(layerops_activation kind, double saved, double slope) {
   if (kind == LAYEROPS_IDENTITY || kind == LAYEROPS_RELU || !isfinite(saved)) return 0;
   return CF_U * (16 + condition(kind, saved)) * derivative_terms(kind, saved, slope) +
-         FLT_MIN * (1 + fabs(saved));
+         FLT_MIN * (1 + fabs(saved * saved * saved)); /* an underflow, times z z^2 in gelu_tanh' */
 }
 
 static double at(const cf_operand *x, int trans, int64_t l, int64_t i, int64_t j) {
