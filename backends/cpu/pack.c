@@ -29,7 +29,7 @@ static void transpose_converted(const lo_pack *w, const char *from, int64_t dept
 }
 
 static void pack_panel(const lo_pack *w, const char *from, int64_t depth, int64_t cols, float *to) {
-  if (!w->trans)
+  if (w->k_major)
     w->isa->load_rows(w->type, from, w->row, to, w->panel, depth, cols);
   else if (w->type == LAYEROPS_F32)
     w->isa->transpose((const float *)(const void *)from, w->row, to, w->panel, cols, depth);
@@ -43,7 +43,7 @@ void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to) {
   const int64_t size = (int64_t)layerops_type_size(w->type);
   for (int64_t j = 0; j < n; j += w->panel) {
     int64_t cols = n - j < w->panel ? n - j : w->panel;
-    pack_panel(w, w->from + j * (w->trans ? w->row : 1) * size, depth, cols, to);
+    pack_panel(w, w->from + j * (w->k_major ? 1 : w->row) * size, depth, cols, to);
     to += depth * w->panel;
   }
 }

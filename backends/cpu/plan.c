@@ -50,25 +50,47 @@ bool lo_finish_is_plain(const lo_finish *f) {
          f->derivative == LAYEROPS_IDENTITY && f->c.type == LAYEROPS_F32;
 }
 
+/* ---- Which operand is W ---- */
+
+/* ns to pack an element of W, from L3: by transposition, or row by row. */
+static double pack_ns(bool k_major) {
+  return k_major ? 0.1 : 0.25;
+}
+
+/* ns that one core takes for sums [m, n] and for packing W. */
+static double product_ns(const lo_plan *plan, int64_t m, int64_t n, int64_t k, bool w_k_major) {
+  double flops = 2.0 * (double)m * (double)round_up(n, plan->mk->lanes) * (double)k;
+  return flops / plan->mk->flops_per_ns + pack_ns(w_k_major) * (double)n * (double)k;
+}
+
+/* C^T = op(B)^T op(A)^T instead, where that is clearly quicker: its epilogue transposes tiles. */
+static void choose_sides(lo_plan *plan) {
+  const lo_product *p = plan->p;
+  plan->swapped = 1.1 * product_ns(plan, p->n, p->m, plan->k, p->trans_a) <
+                  product_ns(plan, p->m, p->n, plan->k, !p->trans_b);
+  plan->m = plan->swapped ? p->n : p->m;
+  plan->n = plan->swapped ? p->m : p->n;
+  plan->x = plan->swapped ? &p->b : &p->a;
+  plan->w = plan->swapped ? &p->a : &p->b;
+  plan->x_k_major = plan->swapped ? !p->trans_b : p->trans_a;
+  plan->w_k_major = plan->swapped ? p->trans_a : !p->trans_b;
+}
+
 /* ---- Pieces ---- */
 
-/* ns that one core takes for a piece: its sums, and W packed for it. Packing an element costs about
- * what its use in PACK_ROWS rows does. */
-enum { PACK_ROWS = 16 };
+/* Sums, packing, and the epilogue as if k were a little larger. */
 static double piece_ns(const lo_plan *plan, int64_t rows, int64_t columns) {
-  double flops = 2.0 * (double)(rows + PACK_ROWS) * (double)round_up(columns, plan->mk->lanes) *
-                 (double)(plan->k + 8);
-  return flops / plan->mk->flops_per_ns;
+  return product_ns(plan, rows, columns, plan->k + 8, plan->w_k_major);
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
  * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
 static void choose_cuts(lo_plan *plan, int64_t threads) {
-  const int64_t m = plan->p->m, panels = cuts(plan->p->n, plan->panel);
+  const int64_t panels = cuts(plan->n, plan->panel);
   double best = 0;
-  for (int64_t rows = 1; rows <= threads; rows++) {
+  for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
     int64_t columns = least(threads / rows, panels);
-    double ns = piece_ns(plan, cuts(m, rows), cuts(panels, columns) * plan->panel);
+    double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->panel);
     if (rows > 1 && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
@@ -78,7 +100,7 @@ static void choose_cuts(lo_plan *plan, int64_t threads) {
 
 static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
   const lo_product *p = plan->p;
-  double ns = piece_ns(plan, p->m, p->n) * (double)p->batch;
+  double ns = piece_ns(plan, plan->m, plan->n) * (double)p->batch;
   plan->row_cuts = plan->column_cuts = 1;
   plan->tasks = lo_parallel_width(ctx, ns);
   if (plan->tasks == 1) return;
@@ -89,10 +111,11 @@ static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
 /* ---- Blocks ---- */
 
 static const char *refuses_in_place(const lo_plan *plan) {
-  const lo_product *p = plan->p;
-  if (p->trans_b) return "w is stored [n][k]";
-  if (p->b.type != LAYEROPS_F32) return "w is not f32";
-  if (cuts(p->m, plan->row_cuts) > 8 * plan->mk->rows) return "packing w pays for so many rows";
+  if (!plan->w_k_major) return "w is stored [n][k]";
+  if (plan->w->type != LAYEROPS_F32) return "w is not f32";
+  const int64_t tiles = cuts(cuts(plan->m, plan->row_cuts), plan->mk->rows);
+  if (tiles > 12) return "packing w pays for so many rows";
+  if (tiles > 2 && plan->k > 512) return "a panel of w would be on too many pages";
   return NULL;
 }
 
@@ -105,33 +128,28 @@ const char *lo_refuses_w_in_place(layerops_context *ctx, const void *plan) {
  * tile's rows a multiple of 4 KiB apart), and where a transposed X would be walked many times page
  * by page. */
 static bool x_serves_in_place(const lo_plan *plan) {
-  const lo_product *p = plan->p;
-  const int64_t panels = cuts(cuts(p->n, plan->column_cuts), plan->panel);
-  if (p->a.type != LAYEROPS_F32) return false;
+  const int64_t panels = cuts(cuts(plan->n, plan->column_cuts), plan->panel);
+  if (plan->x->type != LAYEROPS_F32) return false;
   if (panels < 4) return true;
-  return p->trans_a ? plan->k < 128 : p->a.stride % 1024 != 0 || p->m < 4;
+  return plan->x_k_major ? plan->k < 128 : plan->x->stride % 1024 != 0;
 }
 
 static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
-  const lo_product *p = plan->p;
-  const int64_t size = sizeof(float), rows = cuts(p->m, plan->row_cuts),
-                columns = cuts(cuts(p->n, plan->panel), plan->column_cuts) * plan->panel;
+  const int64_t size = sizeof(float), rows = cuts(plan->m, plan->row_cuts),
+                columns = cuts(cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
   plan->block_k = even(plan->k, half / 4 / plan->panel, 4);
   plan->block_n = even(columns, half / plan->block_k, plan->panel);
   const int64_t wide = round_up(plan->block_n, plan->panel);
   plan->stripe = plan->k > plan->block_k ? even(rows, half / wide, plan->mk->rows) : most(rows, 1);
-  plan->block_m = plan->x_in_place ? plan->stripe
-                                   : even(plan->stripe, half / 2 / plan->block_k, plan->mk->rows);
-  plan->w_floats = plan->block_k * (plan->w_in_place ? plan->panel : wide);
-  if (!plan->x_in_place) {
-    plan->x_floats = p->trans_a ? plan->block_k * lo_copied_row(plan->block_m)
-                                : plan->block_m * lo_copied_row(plan->block_k);
+  plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : wide), 16);
+  plan->block_m = plan->stripe;
+  if (!plan->x_in_place) { /* slab by slab; of k-major rows, whole lines */
+    plan->block_m = plan->x_k_major ? 4 * plan->mk->rows : plan->mk->rows;
+    plan->x_floats = plan->x_k_major ? plan->block_k * lo_copied_row(plan->block_m)
+                                     : plan->block_m * lo_copied_row(plan->block_k);
   }
-  if (plan->k > plan->block_k) plan->c_floats = plan->stripe * wide;
-  /* tasks must not share cache lines */
-  plan->w_floats = round_up(plan->w_floats, 16);
-  plan->c_floats = round_up(plan->c_floats, 16);
+  if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * wide, 16);
 }
 
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {
@@ -142,6 +160,7 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   if (plan->finish.alpha == 0.0f) plan->k = 0;
   if (plan->k == 0) plan->finish.alpha = 1.0f; /* 0, whatever alpha is */
   plan->plain = lo_finish_is_plain(&plan->finish);
+  choose_sides(plan);
   choose_pieces(ctx, plan);
   const lo_kernel *kernels = plan->mk->kernels;
   plan->w_in_place = lo_select(ctx, kernels, sizeof *kernels, 2, plan) == &kernels[0];

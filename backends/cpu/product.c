@@ -9,18 +9,18 @@ static int64_t least(int64_t a, int64_t b) {
 /* A rectangle of C that one task computes, and the task's scratch. */
 typedef struct piece {
   const lo_plan *plan;
-  const char *a, *b; /* this matrix of the batch */
+  const char *x, *w; /* this matrix of the batch */
   lo_finish finish;
-  float *w, *x, *c;
+  float *w_room, *x_room, *c_room;
 } piece;
 
 /* One block of rows x columns x k. */
 typedef struct block {
   int64_t i, rows, j, columns, k, depth; /* first and count */
-  int64_t stripe;                        /* first row of the stripe */
-  const float *x;                        /* its first element */
+  int64_t stripe, stripe_end;            /* rows of the stripe */
+  const float *x;                        /* the first element */
   int64_t x_row, x_step;
-  const float *w; /* its first element or panel */
+  const float *w; /* the first element or panel */
   int64_t w_step, next_panel;
   int layout;
 } block;
@@ -31,102 +31,151 @@ static const float *floats(const char *p) {
 
 /* ---- Operands ---- */
 
+/* Element (outer, k) of a matrix stored k-major or not. */
+static const char *element(const char *base, const layerops_matrix *m, bool k_major, int64_t outer,
+                           int64_t k) {
+  int64_t index = k_major ? k * m->stride + outer : outer * m->stride + k;
+  return base + index * (int64_t)layerops_type_size(m->type);
+}
+
 static void place_x(const piece *t, block *b) {
   const lo_plan *plan = t->plan;
-  const layerops_matrix *a = &plan->p->a;
-  const int64_t size = (int64_t)layerops_type_size(a->type);
-  b->layout = plan->p->trans_a ? LO_K_MAJOR : LO_ROW_MAJOR;
-  b->x_row = b->x_step = a->stride;
+  const layerops_matrix *x = plan->x;
+  b->layout = plan->x_k_major ? LO_K_MAJOR : LO_ROW_MAJOR;
+  b->x_row = b->x_step = x->stride;
   if (!b->depth) return;
-  const bool k_major = b->layout == LO_K_MAJOR;
-  const char *from = t->a + (k_major ? b->k * a->stride + b->i : b->i * a->stride + b->k) * size;
+  const char *from = element(t->x, x, plan->x_k_major, b->i, b->k);
   b->x = floats(from);
   if (plan->x_in_place) return;
-  const int64_t rows = k_major ? b->depth : b->rows, columns = k_major ? b->rows : b->depth;
+  const int64_t rows = plan->x_k_major ? b->depth : b->rows;
+  const int64_t columns = plan->x_k_major ? b->rows : b->depth;
   b->x_row = b->x_step = lo_copied_row(columns);
-  plan->isa->load_rows(a->type, from, a->stride, t->x, b->x_row, rows, columns);
-  b->x = t->x;
+  plan->isa->load_rows(x->type, from, x->stride, t->x_room, b->x_row, rows, columns);
+  b->x = t->x_room;
 }
 
 /* W in place but for a last panel that is not whole vectors: there the microkernel would read past
  * the row. */
 static void place_w(const piece *t, block *b) {
   const lo_plan *plan = t->plan;
-  const layerops_matrix *m = &plan->p->b;
-  const int64_t size = (int64_t)layerops_type_size(m->type), panel = plan->panel;
-  b->w = t->w;
+  const int64_t panel = plan->panel, rest = b->columns % panel;
+  b->w = t->w_room;
   b->w_step = panel;
   b->next_panel = b->depth * panel;
   if (!b->depth) return;
-  lo_pack w = {.isa = plan->isa,
-               .type = m->type,
-               .row = m->stride,
-               .trans = plan->p->trans_b,
-               .panel = panel};
-  w.from = t->b + (w.trans ? b->j * m->stride + b->k : b->k * m->stride + b->j) * size;
+  lo_pack pack = {.isa = plan->isa,
+                  .from = element(t->w, plan->w, plan->w_k_major, b->j, b->k),
+                  .type = plan->w->type,
+                  .row = plan->w->stride,
+                  .k_major = plan->w_k_major,
+                  .panel = panel};
   if (!plan->w_in_place) {
-    lo_pack_panels(&w, b->depth, b->columns, t->w);
+    lo_pack_panels(&pack, b->depth, b->columns, t->w_room);
     return;
   }
-  b->w = floats(w.from);
-  b->w_step = m->stride;
+  b->w = floats(pack.from);
+  b->w_step = plan->w->stride;
   b->next_panel = panel;
-  const int64_t rest = b->columns % panel;
   if (rest % plan->mk->lanes == 0) return;
-  w.from += (b->columns - rest) * size;
-  lo_pack_panels(&w, b->depth, rest, t->w);
+  pack.from = element(t->w, plan->w, true, b->j + b->columns - rest, b->k);
+  lo_pack_panels(&pack, b->depth, rest, t->w_room);
+}
+
+/* Asks for part `part` of `parts` of the slab of X that comes after row i, so that it is in L2 when
+ * its turn comes: each of its rows may be a page of its own, where the hardware's prefetch starts
+ * anew. */
+static void prefetch_x(const piece *t, const block *b, int64_t i, int64_t rows, int64_t part,
+                       int64_t parts) {
+  enum { LINE = 64 };
+  const lo_plan *plan = t->plan;
+  const int64_t size = (int64_t)layerops_type_size(plan->x->type);
+  rows = least(rows, b->stripe_end - i);
+  int64_t begin, end;
+  lo_share(plan->x_k_major ? b->depth : rows, parts, part, &begin, &end);
+  const int64_t bytes = (plan->x_k_major ? rows : b->depth) * size;
+  for (int64_t r = begin; r < end; r++) {
+    const char *row = plan->x_k_major ? element(t->x, plan->x, true, i, b->k + r)
+                                      : element(t->x, plan->x, false, i + r, b->k);
+    for (int64_t l = 0; l < bytes; l += LINE) __builtin_prefetch(row + l, 0, 2);
+  }
 }
 
 /* ---- Tiles ---- */
+
+/* Hands a tile of finished sums to the epilogue, upright. */
+static void finish_tile(const piece *t, float *sums, int64_t sums_row, int64_t i, int64_t rows,
+                        int64_t j, int64_t columns) {
+  const lo_plan *plan = t->plan;
+  const lo_plane *c = &t->finish.c;
+  enum { UPRIGHT = (LO_MAX_TILE_ROWS + 15) / 16 * 16 };
+  if (!plan->swapped) {
+    plan->isa->finish(&t->finish, sums, sums_row, i, j, rows, columns);
+  } else if (plan->plain) {
+    float *to = (float *)(void *)c->base + j * c->stride + i;
+    plan->isa->transpose(sums, sums_row, to, c->stride, rows, columns);
+  } else {
+    float upright[LO_MAX_PANEL * UPRIGHT] __attribute__((aligned(64))) = {0};
+    plan->isa->transpose(sums, sums_row, upright, UPRIGHT, rows, columns);
+    plan->isa->finish(&t->finish, upright, UPRIGHT, j, i, columns, rows);
+  }
+}
 
 /* One tile of `rows` rows from row i on and the panel at column j. */
 static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, int64_t j) {
   const lo_plan *plan = t->plan;
   const int64_t columns = least(plan->panel, b->columns - (j - b->j)), lanes = plan->mk->lanes;
   const int64_t vectors = (columns + lanes - 1) / lanes, q = (j - b->j) / plan->panel;
-  const bool packed_rest = plan->w_in_place && columns % lanes, last = b->k + b->depth == plan->k;
+  const bool packed_rest = plan->w_in_place && columns % lanes, whole = plan->k <= plan->block_k;
+  const bool straight = plan->plain && whole && !plan->swapped && columns == vectors * lanes;
   float sums[LO_MAX_TILE_ROWS * LO_MAX_PANEL] __attribute__((aligned(64)));
-  lo_segment segment = {b->x, packed_rest ? t->w : b->w + q * b->next_panel, b->depth};
+  lo_segment segment = {b->x, packed_rest ? t->w_room : b->w + q * b->next_panel, b->depth};
   lo_tile tile = {.list = &segment,
                   .count = b->depth > 0,
-                  .x_first = (i - b->i) * (b->layout == LO_K_MAJOR ? 1 : b->x_row),
+                  .x_first = (i - b->i) * (plan->x_k_major ? 1 : b->x_row),
                   .x_row = b->x_row,
                   .x_step = b->x_step,
                   .w_step = packed_rest ? plan->panel : b->w_step,
                   .c = sums,
                   .c_row = plan->panel,
                   .load = b->k > 0};
-  if (plan->k > plan->block_k) {
-    const int64_t wide = (plan->block_n + plan->panel - 1) / plan->panel * plan->panel;
-    tile.c = t->c + (i - b->stripe) * wide + (j - b->j);
-    tile.c_row = wide;
-  } else if (plan->plain && columns == vectors * lanes) {
+  if (straight) {
     const lo_plane *c = &t->finish.c;
     tile.c = (float *)(void *)c->base + i * c->stride + j;
     tile.c_row = c->stride;
+  } else if (!whole) {
+    tile.c_row = (plan->block_n + plan->panel - 1) / plan->panel * plan->panel;
+    tile.c = t->c_room + (i - b->stripe) * tile.c_row + (j - b->j);
   }
   plan->mk->run[b->layout][vectors - 1][rows - 1](&tile);
-  if (last && !(tile.c != sums && plan->k <= plan->block_k))
-    plan->isa->finish(&t->finish, tile.c, tile.c_row, i, j, rows, columns);
+  if (!straight && b->k + b->depth == plan->k)
+    finish_tile(t, tile.c, tile.c_row, i, rows, j, columns);
 }
 
 /* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. */
 static void run_block(const piece *t, const block *b) {
-  const int64_t tiles = (b->rows + t->plan->mk->rows - 1) / t->plan->mk->rows;
+  const lo_plan *plan = t->plan;
+  const int64_t tiles = (b->rows + plan->mk->rows - 1) / plan->mk->rows;
+  const int64_t panels = (b->columns + plan->panel - 1) / plan->panel;
   for (int64_t s = 0; s < tiles; s++) {
     int64_t begin, end;
     lo_share(b->rows, tiles, s, &begin, &end);
-    for (int64_t j = b->j; j < b->j + b->columns; j += t->plan->panel)
-      run_tile(t, b, b->i + begin, end - begin, j);
+    for (int64_t q = 0; q < panels; q++) {
+      if (panels > 2 && b->depth) prefetch_x(t, b, b->i + end, plan->mk->rows, q, panels);
+      run_tile(t, b, b->i + begin, end - begin, b->j + q * plan->panel);
+    }
   }
 }
 
 /* ---- Blocks ---- */
 
-static void run_rows(const piece *t, block b, int64_t end) {
-  const lo_plan *plan = t->plan;
-  for (b.i = b.stripe; b.i < end; b.i += plan->block_m) {
-    b.rows = least(plan->block_m, end - b.i);
+static void run_rows(const piece *t, block b) {
+  const int64_t rows = b.stripe_end - b.stripe, size = t->plan->block_m,
+                blocks = (rows + size - 1) / size;
+  for (int64_t s = 0; s < blocks; s++) {
+    int64_t begin, end;
+    lo_share(rows, blocks, s, &begin, &end);
+    b.i = b.stripe + begin;
+    b.rows = end - begin;
     place_x(t, &b);
     run_block(t, &b);
   }
@@ -138,12 +187,13 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
     int64_t k = 0;
     do { /* once where k is 0 */
       block b = {.stripe = i,
+                 .stripe_end = i_end,
                  .j = j,
                  .columns = least(plan->block_n, j_end - j),
                  .k = k,
                  .depth = least(plan->block_k, plan->k - k)};
       place_w(t, &b);
-      run_rows(t, b, i_end);
+      run_rows(t, b);
       k += plan->block_k;
     } while (k < plan->k);
   }
@@ -151,12 +201,12 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
 
 static void run_piece(const piece *t, int64_t cut) {
   const lo_plan *plan = t->plan;
-  const int64_t panels = (plan->p->n + plan->panel - 1) / plan->panel;
+  const int64_t panels = (plan->n + plan->panel - 1) / plan->panel;
   int64_t i, i_end, j, j_end;
-  lo_share(plan->p->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
+  lo_share(plan->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
   lo_share(panels, plan->column_cuts, cut % plan->column_cuts, &j, &j_end);
   j *= plan->panel;
-  j_end = least(j_end * plan->panel, plan->p->n);
+  j_end = least(j_end * plan->panel, plan->n);
   for (; i < i_end; i += plan->stripe) run_stripe(t, i, least(i + plan->stripe, i_end), j, j_end);
 }
 
@@ -174,19 +224,18 @@ static const char *matrix_of(const layerops_matrix *m, int64_t batch) {
 static void run_task(void *arg, int64_t task) {
   const job *w = arg;
   const lo_plan *plan = w->plan;
-  const lo_product *p = plan->p;
   const int64_t each = plan->row_cuts * plan->column_cuts;
   float *scratch = w->scratch + task * (plan->w_floats + plan->x_floats + plan->c_floats);
   piece t = {.plan = plan, .finish = plan->finish};
-  t.w = scratch;
-  t.x = t.w + plan->w_floats;
-  t.c = t.x + plan->x_floats;
+  t.w_room = scratch;
+  t.x_room = t.w_room + plan->w_floats;
+  t.c_room = t.x_room + plan->x_floats;
   int64_t begin, end;
-  lo_share(p->batch * each, plan->tasks, task, &begin, &end);
+  lo_share(plan->p->batch * each, plan->tasks, task, &begin, &end);
   for (int64_t cut = begin; cut < end; cut++) {
-    t.a = plan->k ? matrix_of(&p->a, cut / each) : NULL;
-    t.b = plan->k ? matrix_of(&p->b, cut / each) : NULL;
-    t.finish.c = lo_plane_of(&p->c, cut / each);
+    t.x = plan->k ? matrix_of(plan->x, cut / each) : NULL;
+    t.w = plan->k ? matrix_of(plan->w, cut / each) : NULL;
+    t.finish.c = lo_plane_of(&plan->p->c, cut / each);
     run_piece(&t, cut % each);
   }
 }

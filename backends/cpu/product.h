@@ -10,7 +10,7 @@
  *           tiles                        microkernel; behind the last block of k the epilogue
  *
  * Each element of C is one chain of additions in k order, which a block of k takes up from the
- * stored f32: bits depend neither on blocks nor on pieces. Here X is op(A), W is op(B). */
+ * stored f32: bits depend neither on blocks nor on pieces. */
 #ifndef LO_CPU_PRODUCT_H
 #define LO_CPU_PRODUCT_H
 
@@ -20,7 +20,12 @@ typedef struct lo_plan {
   const lo_product *p;
   const lo_isa *isa;
   const lo_microkernels *mk;
-  int64_t k;                                 /* 0 where alpha is */
+  /* The product as it is computed: C, or its transpose, whose X is op(B)^T and whose W is op(A)^T.
+   * The sums are the same bits; the operand that has less to pack should be W. */
+  bool swapped;
+  const layerops_matrix *x, *w;
+  bool x_k_major, w_k_major;                 /* stored [k][m], [k][n] */
+  int64_t m, n, k;                           /* k is 0 where alpha is */
   int64_t panel;                             /* columns of a panel of W */
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   bool w_in_place, x_in_place;
@@ -51,14 +56,14 @@ void lo_product_run(layerops_context *ctx, const lo_plan *plan, float *scratch);
 /* The whole product, scratch included. */
 layerops_status lo_product_do(layerops_context *ctx, const lo_product *p);
 
-/* Packs columns [j, j + n) x [k, k + depth) of op(B), whose first element of type is at `from`, to
- * panels; each is `depth` rows of `panel` floats, padded with zeros to whole vectors. */
+/* Packs W [depth][n], whose first element is at `from`, to panels: each is `depth` rows of `panel`
+ * floats, padded with zeros to whole vectors. */
 typedef struct lo_pack {
   const lo_isa *isa;
   const char *from;
   layerops_type type;
-  int64_t row; /* elements from one row of B to the next */
-  int trans;   /* B is [n][k] */
+  int64_t row;  /* elements from one stored row to the next */
+  bool k_major; /* stored [k][n], else [n][k] */
   int64_t panel;
 } lo_pack;
 void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to);

@@ -190,13 +190,11 @@ void LO_ISA_NAME(lo_store)(layerops_type type, const float *from, void *to, int6
 
 static void copy_rows(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows,
                       int64_t n) {
-  if (n == LO_MAX_PANEL) { /* a length known here becomes a few vector moves */
+  if (n > 8 * VECTOR)
     for (int64_t r = 0; r < rows; r++)
-      memcpy(to + r * to_row, from + r * from_row, LO_MAX_PANEL * sizeof *to);
-    return;
-  }
-  for (int64_t r = 0; r < rows; r++)
-    memcpy(to + r * to_row, from + r * from_row, (size_t)n * sizeof *to);
+      memcpy(to + r * to_row, from + r * from_row, (size_t)n * sizeof *to);
+  else
+    for (int64_t r = 0; r < rows; r++) copy_floats(from + r * from_row, to + r * to_row, n);
 }
 
 void LO_ISA_NAME(lo_load_rows)(layerops_type type, const void *from, int64_t from_row, float *to,

@@ -1,90 +1,92 @@
-/* The epilogue of a product: what follows a tile of finished sums before it leaves the core. */
+/* The epilogue of a product: what follows a tile of finished sums before it leaves the core.
+ * Arithmetic runs over whole vectors, the tile's padding too; only loads and stores of the operands
+ * stop at the edge. */
 #include <config.h>
 
 #include "backends/cpu/isa/part.h"
+
+typedef struct place {
+  float *tile;
+  int64_t tile_row, i, j, rows, cols;
+  int64_t width; /* cols in whole vectors */
+} place;
 
 static inline char *element(const lo_plane *p, int64_t i, int64_t j) {
   return p->base + (i * p->stride + j) * (int64_t)(p->type == LAYEROPS_F32 ? 4 : 2);
 }
 
-/* Row i of a plane as floats: in place where it is f32, else converted to `copy`. */
-static inline const float *row_of(const lo_plane *p, int64_t i, int64_t j, float *copy,
-                                  int64_t cols) {
-  const char *from = element(p, i, j);
-  if (p->type == LAYEROPS_F32) return (const float *)(const void *)from;
-  LO_ISA_NAME(lo_load)(p->type, from, copy, cols);
+/* Row i of a plane as whole vectors of floats: in place, or in `copy` (zeros at first). */
+static inline const float *get_row(const lo_plane *p, int64_t i, const place *t, float *copy) {
+  const char *from = element(p, i, t->j);
+  if (p->type != LAYEROPS_F32)
+    LO_ISA_NAME(lo_load)(p->type, from, copy, t->cols);
+  else if (t->cols == t->width)
+    return (const float *)(const void *)from;
+  else
+    copy_floats((const float *)(const void *)from, copy, t->cols);
   return copy;
 }
 
-static inline void put_row(const lo_plane *p, int64_t i, int64_t j, const float *row,
-                           int64_t cols) {
-  LO_ISA_NAME(lo_store)(p->type, row, element(p, i, j), cols);
+static inline float *row_of(const place *t, int64_t r) {
+  return t->tile + r * t->tile_row;
 }
 
-typedef struct place {
-  float *tile;
-  int64_t tile_row, i, j, rows, cols;
-} place;
+static inline void add_row(float *row, float factor, const float *more, int64_t width) {
+  for (int64_t c = 0; c < width; c += VECTOR)
+    for (int l = 0; l < VECTOR; l++) row[c + l] += factor * more[c + l];
+}
 
 static void scale(float alpha, const place *t) {
-  for (int64_t r = 0; r < t->rows; r++) LO_EACH
-  for (int64_t c = 0; c < t->cols; c++) t->tile[r * t->tile_row + c] *= alpha;
-}
-
-static void add_old(float beta, const lo_plane *c, const place *t) {
-  float copy[LO_MAX_PANEL];
-  for (int64_t r = 0; r < t->rows; r++) {
-    const float *old = row_of(c, t->i + r, t->j, copy, t->cols);
-    float *row = t->tile + r * t->tile_row;
-    LO_EACH
-    for (int64_t l = 0; l < t->cols; l++) row[l] += beta * old[l];
-  }
+  for (int64_t r = 0; r < t->rows; r++)
+    for (int64_t c = 0; c < t->width; c += VECTOR)
+      for (int l = 0; l < VECTOR; l++) row_of(t, r)[c + l] *= alpha;
 }
 
 static void add_bias(const lo_plane *bias, const place *t) {
-  float copy[LO_MAX_PANEL];
-  const float *b = row_of(bias, 0, t->j, copy, t->cols);
-  for (int64_t r = 0; r < t->rows; r++) {
-    float *row = t->tile + r * t->tile_row;
-    LO_EACH
-    for (int64_t l = 0; l < t->cols; l++) row[l] += b[l];
-  }
+  float copy[LO_MAX_PANEL] = {0};
+  const float *b = get_row(bias, 0, t, copy);
+  for (int64_t r = 0; r < t->rows; r++) add_row(row_of(t, r), 1.0f, b, t->width);
 }
 
-static void add_residual(const lo_plane *residual, const place *t) {
-  float copy[LO_MAX_PANEL];
-  for (int64_t r = 0; r < t->rows; r++) {
-    const float *more = row_of(residual, t->i + r, t->j, copy, t->cols);
-    float *row = t->tile + r * t->tile_row;
-    LO_EACH
-    for (int64_t l = 0; l < t->cols; l++) row[l] += more[l];
-  }
+static void add_rows(float factor, const lo_plane *p, const place *t) {
+  float copy[LO_MAX_PANEL] = {0};
+  for (int64_t r = 0; r < t->rows; r++)
+    add_row(row_of(t, r), factor, get_row(p, t->i + r, t, copy), t->width);
 }
 
 static void derive(const lo_finish *f, const place *t) {
-  float copy[LO_MAX_PANEL];
+  float copy[LO_MAX_PANEL] = {0};
   for (int64_t r = 0; r < t->rows; r++) {
-    float *row = t->tile + r * t->tile_row;
-    const float *saved = row_of(&f->saved, t->i + r, t->j, copy, t->cols);
-    LO_ISA_NAME(lo_derive)(f->derivative, f->derivative_slope, row, saved, row, t->cols);
+    const float *saved = get_row(&f->saved, t->i + r, t, copy);
+    LO_ISA_NAME(lo_derive)
+    (f->derivative, f->derivative_slope, row_of(t, r), saved, row_of(t, r), t->width);
   }
 }
 
 static void store(const lo_plane *to, const place *t) {
-  for (int64_t r = 0; r < t->rows; r++)
-    put_row(to, t->i + r, t->j, t->tile + r * t->tile_row, t->cols);
+  for (int64_t r = 0; r < t->rows; r++) {
+    char *row = element(to, t->i + r, t->j);
+    if (to->type == LAYEROPS_F32)
+      copy_floats(row_of(t, r), (float *)(void *)row, t->cols);
+    else
+      LO_ISA_NAME(lo_store)(to->type, row_of(t, r), row, t->cols);
+  }
 }
 
 void LO_ISA_NAME(lo_finish_tile)(const lo_finish *f, float *tile, int64_t tile_row, int64_t i,
                                  int64_t j, int64_t rows, int64_t cols) {
-  const place t = {tile, tile_row, i, j, rows, cols};
+  const int64_t width = (cols + VECTOR - 1) / VECTOR * VECTOR;
+  const place t = {tile, tile_row, i, j, rows, cols, width};
   if (f->alpha != 1.0f) scale(f->alpha, &t);
-  if (f->beta != 0.0f) add_old(f->beta, &f->c, &t);
+  if (f->beta != 0.0f) add_rows(f->beta, &f->c, &t);
   if (f->bias.base) add_bias(&f->bias, &t);
   if (f->preact.base) store(&f->preact, &t);
-  if (f->activation != LAYEROPS_IDENTITY) /* the tile as a whole, its padding too */
-    LO_ISA_NAME(lo_activate)(f->activation, f->slope, tile, tile, (rows - 1) * tile_row + cols);
+  if (f->activation != LAYEROPS_IDENTITY) {
+    const bool whole = width == tile_row; /* one call for all rows */
+    for (int64_t r = 0; r < (whole ? 1 : rows); r++) LO_ISA_NAME(lo_activate)
+    (f->activation, f->slope, row_of(&t, r), row_of(&t, r), whole ? rows * width : width);
+  }
   if (f->derivative != LAYEROPS_IDENTITY) derive(f, &t);
-  if (f->residual.base) add_residual(&f->residual, &t);
+  if (f->residual.base) add_rows(1.0f, &f->residual, &t);
   store(&f->c, &t);
 }

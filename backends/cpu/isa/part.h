@@ -31,6 +31,30 @@ static inline float float_of(uint32_t u) {
   return x;
 }
 
+/* Floats of a vector, as the microkernels have them. */
+#if defined __AVX512F__
+#include <immintrin.h>
+#define VECTOR 16
+#elif defined __AVX2__
+#define VECTOR 8
+#else
+#define VECTOR 4
+#endif
+
+/* A few floats: a call of memcpy would cost more. */
+static inline void copy_floats(const float *from, float *to, int64_t n) {
+  int64_t j = 0;
+  for (; j + VECTOR <= n; j += VECTOR) memcpy(to + j, from + j, VECTOR * sizeof *to);
+#if defined __AVX512F__
+  if (j < n) {
+    const __mmask16 m = (__mmask16)((1u << (n - j)) - 1);
+    _mm512_mask_storeu_ps(to + j, m, _mm512_maskz_loadu_ps(m, from + j));
+  }
+#else
+  for (; j < n; j++) to[j] = from[j];
+#endif
+}
+
 /* Sums over a row run in this many lanes, whatever the vector's width; lo_fold (span.h) adds them.
  */
 #define LO_LANES 16
