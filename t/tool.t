@@ -6,7 +6,8 @@ layerops=$top_builddir/layerops
 subset=$top_srcdir/data/fashion-mnist-subset
 unset LAYEROPS_VERBOSE LAYEROPS_DATA
 LAYEROPS_DEVICE=reference
-export LAYEROPS_DEVICE
+ASAN_OPTIONS=allocator_may_return_null=1:$ASAN_OPTIONS # as malloc does
+export LAYEROPS_DEVICE ASAN_OPTIONS
 
 # run STATUS NAME COMMAND...: passes where the command ends with the status. Its output is left in
 # $scratch/stdout and stderr.
