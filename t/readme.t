@@ -1,0 +1,35 @@
+#!/bin/sh
+# The programs of the README: as they stand there they compile without a warning, run, and agree.
+. "$top_srcdir/t/tap.sh"
+
+[ "$sanitizers" = no ] || skip_all "built with sanitizers, which programs outside are not"
+[ -f "$top_builddir/.libs/liblayerops.so" ] || skip_all "configured with --disable-shared"
+
+CXX=$(command -v "${CXX:-g++}" || command -v clang++)
+LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+unset LAYEROPS_DEVICE
+
+block() { # LANGUAGE: the first block of code in that language
+  sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/p" "$top_srcdir/README.md" | sed '/^```/d'
+}
+
+program() { # LANGUAGE STANDARD COMPILER...
+  language=$1 standard=$2
+  shift 2
+  block "$language" >"$scratch/program.$language"
+  check "the $language program stands in the README" grep -q main "$scratch/program.$language"
+  check "the $language program compiles" "$@" -std="$standard" -Wall -Wextra -Werror -pedantic \
+    -I"$top_srcdir/include" "$scratch/program.$language" -o "$scratch/$language" \
+    -L"$top_builddir/.libs" -llayerops
+  check "the $language program runs" "$scratch/$language"
+  like "the $language program is right" '^y\[0\]\[0\] = 0\.4916$'
+}
+
+program c c99 $CC
+if [ -n "$CXX" ]; then
+  program cpp c++11 "$CXX"
+else
+  skip 'the cpp program' 'no C++ compiler'
+fi
+done_testing
