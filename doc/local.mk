@@ -1,2 +1,2 @@
-EXTRA_DIST += %D%/design.md
+EXTRA_DIST += %D%/design.md %D%/performance.md
 dist_man_MANS += %D%/layerops.1 %D%/layerops.3
