@@ -13,7 +13,7 @@ static struct {
   struct node {
     lo_device device;
     struct node *next;
-  } *first;
+  } * first;
 } opened = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
 static lo_device *find(const struct lo_backend *backend, int index) {
@@ -81,16 +81,25 @@ static void list_backend(const struct lo_backend *backend, writer *w) {
 }
 
 /* Backends that this build leaves out are listed too: a user wants to know why there is no cuda. */
+static const char *const optional[] = {"cuda", "opencl"};
+#define OPTIONAL_COUNT (sizeof optional / sizeof *optional)
+
+static bool is_left_out(const char *name) {
+  for (const struct lo_backend *const *b = lo_backends; *b; b++)
+    if (!strcmp((*b)->name, name)) return false;
+  return true;
+}
+
+static void say_left_out(const char *name, char *reason, size_t size) {
+  snprintf(reason, size, "this build was configured without %s", name);
+}
+
 static void list_left_out(writer *w) {
-  static const char *const known[] = {"cuda", "opencl"};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    bool built = false;
-    for (const struct lo_backend *const *b = lo_backends; *b; b++)
-      built = built || !strcmp((*b)->name, known[i]);
-    if (built) continue;
+  for (size_t i = 0; i < OPTIONAL_COUNT; i++) {
+    if (!is_left_out(optional[i])) continue;
     layerops_device_info info = {0};
-    snprintf(info.name, sizeof info.name, "%s", known[i]);
-    snprintf(info.reason, sizeof info.reason, "this build was configured without %s", known[i]);
+    snprintf(info.name, sizeof info.name, "%s", optional[i]);
+    say_left_out(optional[i], info.reason, sizeof info.reason);
     put(w, &info);
   }
 }
@@ -120,12 +129,13 @@ static layerops_status resolve_index(const struct lo_backend *backend, const cha
   if (count == 0) return no_device(name, reason);
   *index = *rest ? backend->index_of(rest) : 0;
   if (*index >= 0 && *index < count) return LAYEROPS_OK;
-  snprintf(reason, sizeof reason, "%s has %d device%s; `layerops devices` lists them", backend->name,
-           count, count == 1 ? "" : "s");
+  snprintf(reason, sizeof reason, "%s has %d device%s; `layerops devices` lists them",
+           backend->name, count, count == 1 ? "" : "s");
   return no_device(name, reason);
 }
 
-static layerops_status resolve_name(const char *name, const struct lo_backend **backend, int *index) {
+static layerops_status resolve_name(const char *name, const struct lo_backend **backend,
+                                    int *index) {
   for (const struct lo_backend *const *b = lo_backends; *b; b++) {
     size_t length = strlen((*b)->name);
     if (strncmp(name, (*b)->name, length)) continue;
@@ -134,8 +144,13 @@ static layerops_status resolve_name(const char *name, const struct lo_backend **
     if (name[length] == ':' && name[length + 1] && !(*b)->single)
       return resolve_index(*b, name, name + length + 1, index);
   }
-  if (!strncmp(name, "cuda", 4) || !strncmp(name, "opencl", 6))
-    return no_device(name, "this build was configured without that backend");
+  for (size_t i = 0; i < OPTIONAL_COUNT; i++) {
+    char reason[256];
+    size_t length = strlen(optional[i]);
+    if (strncmp(name, optional[i], length) || !is_left_out(optional[i])) continue;
+    say_left_out(optional[i], reason, sizeof reason);
+    return no_device(name, reason);
+  }
   return no_device(name, "a device is called auto, cpu, reference, cuda:N or opencl:P.D");
 }
 
