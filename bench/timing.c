@@ -7,6 +7,8 @@
 #include <time.h>
 
 #define MAX_CALLS 1000000
+#define MIN_CALM  3  /* so many undisturbed samples stand for all */
+#define PATIENCE  10 /* a turn waits so many times its length for undisturbed samples */
 
 struct sample {
   double seconds; /* a call */
@@ -87,27 +89,30 @@ static void calibrate(const struct bench_contender *c, const struct bench_plan *
 static bool take_turn(const struct bench_contender *c, const struct bench_plan *plan,
                       struct recorder *r, struct bench_stats *s) {
   double begin = bench_now();
+  int calm = 0;
   if (s->rounds > 1) s->failed = s->failed || !c->run(c->state, 1);
   for (int i = 0; !s->failed; i++) {
     double spent = bench_now() - begin;
+    bool enough = calm >= plan->samples || spent >= PATIENCE * plan->round_seconds;
     if (i > 0 && spent >= plan->longest_seconds) break;
-    if (i >= plan->samples && spent >= plan->round_seconds) break;
+    if (i >= plan->samples && spent >= plan->round_seconds && enough) break;
     int64_t preemptions = bench_preemptions();
     double start = bench_now();
     s->failed = !c->run(c->state, s->calls);
     double took = bench_now() - start;
     preemptions = bench_preemptions() - preemptions;
+    calm += !preemptions;
     if (!record(r, (struct sample){took / (double)s->calls, preemptions})) return false;
   }
   return true;
 }
 
 /* Copies the samples [from, to) that count into values, ascending, and returns their number: the
-   undisturbed ones if they are at least half of all, else all. */
+   undisturbed ones if there are a few, else all. */
 static size_t select_samples(const struct recorder *r, int from, int to, double *values) {
   int calm = 0;
   for (int i = from; i < to; i++) calm += !r->samples[i].preemptions;
-  bool all = 2 * calm < to - from;
+  bool all = calm < MIN_CALM;
   size_t count = 0;
   for (int i = from; i < to; i++)
     if (all || !r->samples[i].preemptions) values[count++] = r->samples[i].seconds;

@@ -32,7 +32,8 @@ struct bench_plan {
 
 struct bench_stats {
   int samples;   /* those that count */
-  int set_aside; /* samples during which the scheduler took a core away, not counted */
+  int set_aside; /* samples during which the scheduler took a core away, not counted where a few
+                    others are left */
   int64_t calls; /* a sample */
   double median; /* seconds a call, as all below */
   double p50, p95, p99, max, min;

@@ -57,7 +57,8 @@ static void test_measure(void) {
      s[0].median, s[1].median);
   ok(s[0].calls >= 8, "a sample of a fast call holds several: %lld", (long long)s[0].calls);
   ok(s[0].samples + s[0].set_aside >= 12, "at least 4 samples in each of 3 rounds");
-  ok(s[0].samples >= s[0].set_aside, "no more samples are set aside than count");
+  ok(s[0].samples >= 3, "what counts are at least 3 samples: %d of %d", s[0].samples,
+     s[0].samples + s[0].set_aside);
   ok(s[0].min <= s[0].median && s[0].median == s[0].p50 && s[0].p50 <= s[0].p95 &&
          s[0].p95 <= s[0].p99 && s[0].p99 <= s[0].max,
      "min <= median = p50 <= p95 <= p99 <= max");
