@@ -18,7 +18,7 @@ AM_TESTS_ENVIRONMENT = export $(test_environment);
 check_PROGRAMS += %D%/ops_gemm %D%/ops_linear %D%/ops_backward %D%/ops_rows %D%/ops_move %D%/ops_update \
 	%D%/ops_bsr
 ops_sources = %D%/ops.c %D%/devices.h %D%/tap.h
-ops_ldadd = %D%/conformance/libconformance.la liblayerops.la
+ops_ldadd = %D%/conformance/libconformance.la $(LDADD) -lm
 %C%_ops_gemm_SOURCES = $(ops_sources)
 %C%_ops_gemm_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"gemm"'
 %C%_ops_gemm_LDADD = $(ops_ldadd)
@@ -42,9 +42,11 @@ ops_ldadd = %D%/conformance/libconformance.la liblayerops.la
 %C%_ops_bsr_LDADD = $(ops_ldadd)
 
 # The reference itself.
-check_PROGRAMS += %D%/reference %D%/reference_pytorch
+check_PROGRAMS += %D%/gradients %D%/reference
+%C%_gradients_SOURCES = %D%/gradients.c %D%/oracle.h %D%/tap.h
+%C%_gradients_LDADD = $(LDADD) -lm
 %C%_reference_SOURCES = %D%/reference.c %D%/oracle.h %D%/tap.h
-%C%_reference_pytorch_SOURCES = %D%/reference_pytorch.c %D%/npy.h %D%/oracle.h %D%/tap.h
+%C%_reference_LDADD = $(LDADD) -lm
 
 # The data sets, and what the network rests on.
 check_PROGRAMS += %D%/csv %D%/dataset %D%/fuzz %D%/random %D%/safetensors

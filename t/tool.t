@@ -69,7 +69,7 @@ says stdout '^ +train ' 'it lists the commands'
 empty stderr 'help goes to standard output'
 run 0 'layerops --version' "$layerops" --version
 says stdout '^layerops [0-9]+\.[0-9]+\.[0-9]+$' 'the version'
-for command in devices train predict; do
+for command in devices train predict selftest; do
   run 0 "layerops help $command" "$layerops" help $command
   says stdout "^Usage: layerops $command" '  tells of it'
   cp "$scratch/stdout" "$scratch/help"
@@ -132,6 +132,19 @@ run 0 'layerops devices --json' "$layerops" devices --json
 check '  is JSON with a reason for what is absent' python3 -c 'import json, sys
 for d in json.load(open(sys.argv[1]))["devices"]:
     assert d["name"] and d["available"] == (d["reason"] == ""), d' "$scratch/stdout"
+
+# ---- The self-test
+run 0 'layerops selftest --device cpu --ops mse,fill' "$layerops" selftest --device cpu --ops mse,fill
+says stdout '^ok 1 - cpu: mse f32: shapes' '  names the device, the operation and what it checked'
+says stdout '^1\.\.[1-9]' '  ends with the plan'
+! grep -q 'cpu: \(gemm\|softmax\)' "$scratch/stdout"
+result $? '  has no other operation' </dev/null
+run 0 'layerops selftest --ops sgd' "$layerops" selftest --ops sgd
+says stdout 'cuda' '  tests each device, or says why not'
+run 1 'an unknown device: status 1' "$layerops" selftest --device toaster
+says stderr 'toaster' '  and its name'
+misuse "--ops is 'toast', but must be" selftest --ops toast
+misuse "--ops is 'mse,', but must be" selftest --ops mse,
 
 # ---- A small data set: the class is where the largest of three features stands
 mkdir "$scratch/data"

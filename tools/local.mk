@@ -7,10 +7,10 @@ noinst_LTLIBRARIES += %D%/libdataset.la
 %C%_libdataset_la_SOURCES = %D%/array.c %D%/csv.c %D%/dataset.c %D%/dataset.h %D%/format.h \
 	%D%/idx.c %D%/npy.c %D%/source.c %D%/source.h
 
-# The command. selftest brings its files along.
+# The command.
 bin_PROGRAMS += layerops
 layerops_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-layerops_LDADD = %D%/libdataset.la $(bench_libs)
+layerops_LDADD = %D%/libdataset.la t/conformance/libconformance.la $(bench_libs)
 layerops_SOURCES = \
 	%D%/bench.c \
 	%D%/command.h \
@@ -25,6 +25,7 @@ layerops_SOURCES = \
 	%D%/progress.h \
 	%D%/samples.c \
 	%D%/samples.h \
+	%D%/selftest.c \
 	%D%/tool.c \
 	%D%/tool.h \
 	%D%/train.c \

@@ -63,6 +63,7 @@ static void bound(cf_session *s, const layer *l, operands *o) {
         (l->alpha ? fabs(l->alpha) * sums[i] : 0) + (o->bias ? fabs(o->bias->values[i % l->n]) : 0);
     double residual = o->residual ? fabs(o->residual->values[i]) : 0;
     bounds[i] = CF_U * ((steepest * (steps + 16) + 2) * z + constant + 2 * residual);
+    if (!isfinite(z)) bounds[i] = CF_U * (16 + 2 * residual); /* what is finite then is within 1 */
     if (o->preact) cf_bound(s, o->preact)[i] = CF_U * steps * z;
   }
   cf_add_store(s, o->y);
