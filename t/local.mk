@@ -90,3 +90,13 @@ prove: all $(check_PROGRAMS)
 	@$(AM_TESTS_ENVIRONMENT) $(PROVE) -e '' $(PROVEFLAGS) $(check_PROGRAMS) \
 	  $(check_SCRIPTS:%=$(srcdir)/%)
 .PHONY: prove coverage
+
+# The CPU backend.
+check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math
+%C%_cpu_SOURCES = %D%/cpu.c %D%/cpu_work.h %D%/tap.h
+%C%_cpu_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+%C%_cpu_LDADD = $(inside)
+%C%_cpu_cgroup_SOURCES = %D%/cpu_cgroup.c %D%/scratch.h %D%/tap.h
+%C%_cpu_cgroup_LDADD = $(inside)
+%C%_cpu_math_SOURCES = %D%/cpu_math.c %D%/tap.h
+%C%_cpu_math_LDADD = $(inside)
