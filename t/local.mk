@@ -79,7 +79,7 @@ check_PROGRAMS += %D%/network %D%/network_errors %D%/training
 %C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
 
 # The command.
-check_SCRIPTS += %D%/man.t %D%/tool.t
+check_SCRIPTS += %D%/accuracy.t %D%/man.t %D%/tool.t
 
 check_SCRIPTS += %D%/configure.t %D%/install.t %D%/readme.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \
