@@ -31,7 +31,7 @@ static bool parse_ops(const char *text, void *field) {
 }
 
 static const struct tool_option options[] = {
-    {"device", "NAME", NULL, "test this device; without it each that is found", parse_text,
+    {"device", "NAME", "a device", "test this device; without it each that is found", parse_text,
      offsetof(struct settings, device)},
     {"ops", "LIST", "a comma-separated list of what operations begin with: gemm,linear",
      "only operations whose name begins with a word of the list", parse_ops,
