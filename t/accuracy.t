@@ -1,7 +1,7 @@
 #!/bin/sh
-# Ten epochs of 784-128-10 on Fashion-MNIST, on every device but the reference (too slow): at least 86%,
-# and within one point of the 86.53% that PyTorch reaches from the same weights in the same order
-# (t/data/README.md). On the bundled subset PyTorch reaches 75.40%, and goes up and down by several
+# Ten epochs of 784-128-10 on Fashion-MNIST, on every device but the reference (too slow): at least
+# 86%, and within one point of the 86.53% that PyTorch reaches from the same weights in the same
+# order (t/data/README.md). On the bundled subset PyTorch reaches 75.40%, and goes up and down by several
 # points from epoch to epoch: there the target is 70%.
 . "$top_srcdir/t/tap.sh"
 
@@ -28,7 +28,8 @@ assert summary["subset"] == (sys.argv[4] == "subset")' "$scratch/log" "$3" "$4" 
 check 'devices' "$layerops" devices --json
 python3 -c 'import json, sys
 for d in json.load(open(sys.argv[1]))["devices"]:
-    if d["available"] and d["name"] != "reference": print(d["name"])' "$scratch/out" >"$scratch/list"
+    if d["available"] and d["name"] != "reference": print(d["name"])' "$scratch/out" \
+  >"$scratch/list"
 [ -s "$scratch/list" ]
 result $? 'there is one to train on' <"$scratch/out"
 while read -r device; do

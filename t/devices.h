@@ -59,7 +59,8 @@ static inline void run_device_test(const char *name) {
   layerops_close(ctx);
 }
 
-/* The test runs with a context on each device, and on the reference too unless devices are listed. */
+/* The test runs with a context on each device, and on the reference too unless devices are listed.
+ */
 static inline void on_each_device(void (*test)(layerops_context *ctx, const char *name)) {
   const char *only = getenv("LAYEROPS_TEST_DEVICES");
   device_test = test;
