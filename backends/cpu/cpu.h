@@ -13,9 +13,10 @@ typedef struct lo_cpu {
   const lo_isa *isa;
   int threads;
   lo_caches caches;
+  lo_crowd crowd;
 } lo_cpu;
 
-static inline const lo_cpu *lo_cpu_of(layerops_context *ctx) {
+static inline lo_cpu *lo_cpu_of(layerops_context *ctx) {
   return ctx->state;
 }
 

@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #if defined __SSE__
 #include <xmmintrin.h>
@@ -31,13 +32,40 @@ int lo_parallel_limit(const layerops_open_args *args) {
   return openmp < cores ? openmp : cores;
 }
 
+/* ---- A crowded machine ---- */
+
+static int64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A region that lasted `elapsed` ns. An estimate may be far off and a page fault comes in between, so it
+ * takes two in a row, each 16 times and a millisecond over. */
+static void judge(lo_crowd *crowd, int64_t end, int64_t elapsed) {
+  const int64_t shortest = 20000000, longest = 1000000000;
+  if ((double)elapsed < 16 * crowd->expected + 1000000) {
+    crowd->late = 0;
+    crowd->alone = 0;
+  } else if (++crowd->late >= 2) {
+    crowd->alone = crowd->alone ? 2 * crowd->alone : shortest;
+    if (crowd->alone > longest) crowd->alone = longest;
+    crowd->alone_until = end + crowd->alone;
+    crowd->late = 1; /* one more decides after the pause */
+  }
+}
+
 int lo_parallel_width(layerops_context *ctx, double ns) {
   const double least = 5000; /* ns of work for each thread */
-  int threads = lo_cpu_of(ctx)->threads;
-  if (threads == 1 || ns < 2 * least) return 1;
-  if (!ctx->args.parallel && (omp_in_parallel() || forked_from_region())) return 1;
-  double width = ns / least;
-  return width < threads ? (int)width : threads;
+  lo_cpu *cpu = lo_cpu_of(ctx);
+  if (cpu->threads == 1 || ns < 2 * least) return 1;
+  if (!ctx->args.parallel) {
+    if (omp_in_parallel() || forked_from_region()) return 1;
+    if (cpu->crowd.alone_until && now() < cpu->crowd.alone_until) return 1;
+  }
+  int width = ns / least < cpu->threads ? (int)(ns / least) : cpu->threads;
+  cpu->crowd.expected = ns / width;
+  return width;
 }
 
 /* ---- Floating-point modes: a worker does not inherit what the caller set ---- */
@@ -99,6 +127,9 @@ void lo_parallel(layerops_context *ctx, int64_t n, void (*body)(void *arg, int64
     return;
   }
   atomic_store_explicit(&last_region, lo_fork_generation() + 1, memory_order_relaxed);
+  int64_t start = now();
 #pragma omp parallel for schedule(static, 1) num_threads((int)n)
   for (int64_t i = 0; i < n; i++) run(&w, i);
+  int64_t end = now();
+  judge(&lo_cpu_of(ctx)->crowd, end, end - start);
 }
