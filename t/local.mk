@@ -41,6 +41,12 @@ ops_ldadd = %D%/conformance/libconformance.la $(LDADD) -lm
 %C%_ops_bsr_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"bsr"'
 %C%_ops_bsr_LDADD = $(ops_ldadd)
 
+# The rest of the interface, and what bad input gets.
+check_PROGRAMS += %D%/api %D%/errors
+%C%_api_SOURCES = %D%/api.c %D%/devices.h %D%/is.h %D%/tap.h
+%C%_errors_SOURCES = %D%/errors.c %D%/is.h %D%/tap.h
+%C%_errors_LDADD = $(inside) -lm
+
 # The reference itself.
 check_PROGRAMS += %D%/gradients %D%/reference
 %C%_gradients_SOURCES = %D%/gradients.c %D%/oracle.h %D%/tap.h
