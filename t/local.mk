@@ -41,6 +41,20 @@ ops_ldadd = %D%/conformance/libconformance.la $(LDADD) -lm
 %C%_ops_bsr_CPPFLAGS = $(AM_CPPFLAGS) -DOPS='"bsr"'
 %C%_ops_bsr_LDADD = $(ops_ldadd)
 
+# Inputs that broke other libraries.
+check_PROGRAMS += %D%/field_process %D%/field_values
+%C%_field_process_SOURCES = %D%/field_process.c %D%/devices.h %D%/field.h %D%/tap.h
+%C%_field_process_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+%C%_field_process_LDADD = $(LDADD) -lm
+%C%_field_values_SOURCES = %D%/field_values.c %D%/devices.h %D%/field.h %D%/tap.h
+%C%_field_values_LDADD = $(LDADD) -lm
+
+# The rest of the interface, and what bad input gets.
+check_PROGRAMS += %D%/api %D%/errors
+%C%_api_SOURCES = %D%/api.c %D%/devices.h %D%/is.h %D%/tap.h
+%C%_errors_SOURCES = %D%/errors.c %D%/is.h %D%/tap.h
+%C%_errors_LDADD = $(inside) -lm
+
 # The reference itself.
 check_PROGRAMS += %D%/gradients %D%/reference
 %C%_gradients_SOURCES = %D%/gradients.c %D%/oracle.h %D%/tap.h

@@ -1,0 +1,648 @@
+/* What bad input gets: for each function each status, a message that names the argument and the
+ * values, and no write. */
+#include <config.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/context.h"
+#include "t/is.h"
+
+static layerops_context *ctx, *other; /* on cpu and on reference: two devices */
+
+enum { N = 4096 };
+static float in[N], out[N], more[N], third[N], fourth[N];
+static int32_t labels[16];
+static layerops_buffer *small, *foreign; /* of 64 bytes on cpu; on reference */
+
+static layerops_matrix view(const float *host, int64_t rows, int64_t cols) {
+  return layerops_host_matrix(host, LAYEROPS_F32, rows, cols);
+}
+
+static int untouched(void) {
+  for (int i = 0; i < N; i++)
+    if (out[i] != 7 || more[i] != 7 || third[i] != 7 || fourth[i] != 7) return 0;
+  return 1;
+}
+
+static void reset(void) {
+  for (int i = 0; i < N; i++) out[i] = more[i] = third[i] = fourth[i] = 7;
+}
+
+/* The status, and each of the parts in the message, which begins with the function's name. */
+static void refused(const char *what, const char *function, layerops_status status,
+                    layerops_status wanted, const char *const *parts) {
+  const char *message = layerops_last_error();
+  int good = status == wanted && !strncmp(message, function, strlen(function)) && untouched();
+  for (int i = 0; parts[i]; i++) good = good && strstr(message, parts[i]);
+  if (ok(good, "%s", what)) return;
+  diag("%s (wanted %s): \"%s\"%s", layerops_status_name(status), layerops_status_name(wanted),
+       message, untouched() ? "" : "; something was written");
+  for (int i = 0; parts[i]; i++) diag("  to be in it: \"%s\"", parts[i]);
+  reset();
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define REFUSED(op, change, status, ...)                                                           \
+  do {                                                                                             \
+    layerops_##op##_args a = valid_##op();                                                         \
+    change;                                                                                        \
+    refused(#op ": " #change, #op, layerops_##op(ctx, &a), LAYEROPS_ERROR_##status,                \
+            LIST(__VA_ARGS__));                                                                    \
+  } while (0)
+#define VALID(op)                                                                                  \
+  do {                                                                                             \
+    layerops_##op##_args a = valid_##op();                                                         \
+    ok(layerops_##op(ctx, &a) == LAYEROPS_OK, #op ": what the refusals start from is valid (%s)",  \
+       layerops_last_error());                                                                     \
+    reset();                                                                                       \
+  } while (0)
+
+/* ---- views and scalars: what all operations judge alike, on copy and gemm ---- */
+
+static layerops_copy_args valid_copy(void) {
+  return (layerops_copy_args){.x = view(in, 5, 7), .y = view(out, 5, 7)};
+}
+
+static void test_views(void) {
+  VALID(copy);
+  REFUSED(copy, a.x = (layerops_matrix){0}, INVALID, "x", "absent");
+  REFUSED(copy, a.y.type = 0, INVALID, "y", "without a type");
+  REFUSED(copy, a.x.type = 77, INVALID, "x", "unknown type 77");
+  REFUSED(copy, a.x.type = -3, INVALID, "x", "unknown type -3");
+  REFUSED(copy, a.y.type = LAYEROPS_F8E4M3, UNSUPPORTED, "y", "f8e4m3",
+          "f32, f16, bf16, i32, i8, u8");
+  REFUSED(copy, a.y.rows = 6, INVALID, "y", "6 x 7", "5 x 7");
+  REFUSED(copy, a.y.cols = 3, INVALID, "y", "5 x 3", "5 x 7");
+  REFUSED(copy, a.x.rows = -1, INVALID, "x", "negative", "rows -1");
+  REFUSED(copy, a.x.cols = -7, INVALID, "x", "negative", "cols -7");
+  REFUSED(copy, a.x.offset = -2, INVALID, "x", "offset -2");
+  REFUSED(copy, a.x.batch = -1, INVALID, "x", "batch -1");
+  REFUSED(copy, a.x.batch = 0, INVALID, "x", "batch 0", "must have 1");
+  REFUSED(copy, a.x.batch = 2; a.x.batch_stride = 35, INVALID, "x", "batch 2", "must have 1");
+  REFUSED(copy, a.x.stride = 6, INVALID, "x", "stride 6", "cols 7");
+  REFUSED(copy, a.y.stride = -1, INVALID, "y", "stride -1", "cols 7");
+  REFUSED(copy, a.x.reserved[1] = 1, INVALID, "x", "reserved");
+  REFUSED(copy, a.x.host = NULL, INVALID, "x", "neither a buffer nor a host pointer");
+  REFUSED(copy, a.x.buffer = small, INVALID, "x", "both a buffer and a host pointer");
+  REFUSED(copy, a.x.host = NULL; a.x.buffer = small, INVALID, "x", "byte 140", "64 bytes");
+  REFUSED(copy, a.x.host = NULL; a.x.buffer = foreign, INVALID, "x", "reference", "cpu");
+  REFUSED(copy, a.x.host = (char *)in + 2, INVALID, "x", "element size 4");
+  REFUSED(copy, a.x.rows = a.y.rows = INT64_MAX / 2, OVERFLOW, "x", "too large");
+  REFUSED(copy, a.x.rows = a.y.rows = (int64_t)1 << 40;
+          a.x.stride = (int64_t)1 << 40, OVERFLOW, "x", "overflows", "1099511627776");
+  REFUSED(copy, a.x.offset = INT64_MAX - 3, OVERFLOW, "x", "overflows");
+  refused("copy: args is NULL", "copy", layerops_copy(ctx, NULL), LAYEROPS_ERROR_INVALID,
+          LIST("args is NULL"));
+  layerops_copy_args a = valid_copy();
+  refused("copy: the context is NULL", "copy", layerops_copy(NULL, &a), LAYEROPS_ERROR_INVALID,
+          LIST("context is NULL"));
+}
+
+/* A struct of a later version may be larger: zeros behind what this version knows are fine. */
+static void test_sizes_of_structs(void) {
+  struct {
+    layerops_copy_args known;
+    char later[24];
+  } a = {.known = valid_copy()};
+  ok(layerops_copy_(ctx, &a.known, sizeof a) == LAYEROPS_OK,
+     "a larger struct with a zero tail is taken");
+  reset();
+  a.later[5] = 1;
+  refused("a larger struct that sets what is unknown here", "copy",
+          layerops_copy_(ctx, &a.known, sizeof a), LAYEROPS_ERROR_UNSUPPORTED,
+          LIST("does not know"));
+  layerops_sgd_args sgd = {.w = view(out, 1, 4), .g = view(in, 1, 4), .lr = layerops_value(0)};
+  sgd.nesterov = 1;
+  ok(layerops_sgd_(ctx, &sgd, offsetof(layerops_sgd_args, nesterov)) == LAYEROPS_OK,
+     "a smaller struct is taken, the rest being zeros");
+  reset();
+}
+
+static layerops_gemm_args valid_gemm(void) {
+  return (layerops_gemm_args){.a = view(in, 4, 6), .b = view(in, 6, 5), .c = view(out, 4, 5)};
+}
+
+static void test_gemm(void) {
+  VALID(gemm);
+  /* a leading dimension that is too small, of each operand alone */
+  REFUSED(gemm, a.a.stride = 5, INVALID, "gemm: a ", "stride 5", "cols 6");
+  REFUSED(gemm, a.b.stride = 4, INVALID, "gemm: b ", "stride 4", "cols 5");
+  REFUSED(gemm, a.c.stride = 4, INVALID, "gemm: c ", "stride 4", "cols 5");
+  REFUSED(gemm, a.c.stride = -1, INVALID, "gemm: c ", "stride -1");
+  REFUSED(gemm, a.b.rows = 7, INVALID, "gemm: b ", "7 x 5", "6 x 5");
+  REFUSED(gemm, a.trans_b = 1, INVALID, "gemm: b ", "6 x 5", "6 x 6");
+  REFUSED(gemm, a.trans_a = 1, INVALID, "gemm: b ", "6 x 5", "4 x 5");
+  REFUSED(gemm, a.trans_a = 2, INVALID, "trans_a", "2");
+  REFUSED(gemm, a.c.rows = 3, INVALID, "gemm: c ", "3 x 5", "4 x 5");
+  REFUSED(gemm, a.b.type = LAYEROPS_F16, UNSUPPORTED, "gemm: b ", "f16", "supported: f32");
+  REFUSED(gemm, a.a.type = LAYEROPS_I8, UNSUPPORTED, "gemm: a ", "i8");
+  REFUSED(gemm, a.c.type = LAYEROPS_I32, UNSUPPORTED, "gemm: c ", "i32");
+  REFUSED(gemm, a.a.batch = 2; a.a.batch_stride = 24, INVALID, "a has batch 2", "c has 1");
+  REFUSED(gemm, a.c.batch = 3; a.c.batch_stride = 19, INVALID, "c", "batch stride 19");
+  REFUSED(gemm, a.c = view(in, 4, 5), ALIAS, "c overlaps a");
+  REFUSED(gemm, a.a = view(in + 100, 4, 6); a.c = view(in, 4, 5), ALIAS, "c overlaps b");
+  REFUSED(gemm, a.a = view(out + 5, 4, 6), ALIAS, "c overlaps a");
+  REFUSED(gemm, a.a = view(out + 15, 4, 6), ALIAS, "c overlaps a"); /* by one row */
+  REFUSED(gemm, a.alpha.kind = 9, INVALID, "alpha", "kind 9");
+  REFUSED(gemm, a.beta = layerops_element(NULL, 0), INVALID, "beta", "neither a buffer");
+  REFUSED(gemm, a.beta = layerops_element(small, 16), INVALID, "beta", "byte 68", "64 bytes");
+  REFUSED(gemm, a.beta = layerops_element(foreign, 0), INVALID, "beta", "reference");
+  REFUSED(gemm, a.alpha = layerops_element(small, -1), INVALID, "alpha", "offset -1");
+  REFUSED(gemm, a.scale_a = view(in, 1, 4), UNSUPPORTED, "scale_a", "reserved");
+  REFUSED(gemm, a.scale_b = view(in, 1, 5), UNSUPPORTED, "scale_b");
+  REFUSED(gemm, a.zero_a = view(in, 1, 4), UNSUPPORTED, "zero_a");
+}
+
+/* ---- the other operations ---- */
+
+static layerops_linear_forward_args valid_linear_forward(void) {
+  return (layerops_linear_forward_args){.x = view(in, 3, 6),
+                                        .w = view(in, 5, 6),
+                                        .bias = view(in, 1, 5),
+                                        .residual = view(in, 3, 5),
+                                        .preact = view(more, 3, 5),
+                                        .y = view(out, 3, 5)};
+}
+
+static void test_linear_forward(void) {
+  VALID(linear_forward);
+  REFUSED(linear_forward, a.x = (layerops_matrix){0}, INVALID, "x is needed");
+  REFUSED(linear_forward, a.w = (layerops_matrix){0}, INVALID, "w is needed");
+  REFUSED(linear_forward, a.y = (layerops_matrix){0}, INVALID, "y is needed");
+  REFUSED(linear_forward, a.w.cols = 5; a.w.stride = 5, INVALID, "w is 5 x 5", "5 x 6");
+  REFUSED(linear_forward, a.bias.cols = 4, INVALID, "bias is 1 x 4", "1 x 5");
+  REFUSED(linear_forward, a.bias.host = NULL, INVALID, "bias has neither");
+  REFUSED(linear_forward, a.residual.rows = 2, INVALID, "residual is 2 x 5", "3 x 5");
+  REFUSED(linear_forward, a.preact.type = LAYEROPS_I8, UNSUPPORTED, "preact is i8");
+  REFUSED(linear_forward, a.activation = 8, INVALID, "activation is 8", "0 to 7");
+  REFUSED(linear_forward, a.activation = -1, INVALID, "activation is -1");
+  REFUSED(linear_forward, a.slope = layerops_element(small, 0), UNSUPPORTED, "slope", "value");
+  REFUSED(linear_forward, a.slope = layerops_value(NAN), INVALID, "slope is nan");
+  REFUSED(linear_forward, a.slope = layerops_value(INFINITY), INVALID, "slope is inf");
+  REFUSED(linear_forward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
+  REFUSED(linear_forward, a.scale_x = view(in, 1, 1), UNSUPPORTED, "scale_x");
+  REFUSED(linear_forward, a.scale_y = view(in, 1, 1), UNSUPPORTED, "scale_y");
+  REFUSED(linear_forward, a.preact = view(out, 3, 5), ALIAS, "preact", "y");
+  REFUSED(linear_forward, a.residual = view(out + 1, 3, 5), ALIAS, "y overlaps residual");
+}
+
+static layerops_linear_backward_args valid_linear_backward(void) {
+  return (layerops_linear_backward_args){.dy = view(in, 3, 5),
+                                         .x = view(in, 3, 6),
+                                         .w = view(in, 5, 6),
+                                         .saved = view(in, 3, 5),
+                                         .dz = view(more, 3, 5),
+                                         .dx = view(out, 3, 6),
+                                         .dx_saved = view(in, 3, 6),
+                                         .dw = view(third, 5, 6),
+                                         .dbias = view(fourth, 1, 5),
+                                         .activation = LAYEROPS_RELU,
+                                         .dx_activation = LAYEROPS_RELU};
+}
+
+static void test_linear_backward(void) {
+  static const layerops_matrix none;
+  VALID(linear_backward);
+  REFUSED(linear_backward, a.dy = none, INVALID, "dy is needed");
+  REFUSED(linear_backward, a.w = none, INVALID, "w is needed");
+  REFUSED(linear_backward, a.x = none, INVALID, "x is needed");
+  REFUSED(linear_backward, a.saved = none, INVALID, "saved is needed");
+  REFUSED(linear_backward, a.dx_saved = none, INVALID, "dx_saved is needed");
+  REFUSED(linear_backward, a.dx = none, INVALID, "dx_activation is set, but dx is absent");
+  REFUSED(linear_backward, a.dz = a.dx = a.dw = a.dbias = none;
+          a.dx_activation = 0, INVALID, "all absent");
+  REFUSED(linear_backward, a.saved.rows = 2, INVALID, "saved is 2 x 5", "3 x 5");
+  REFUSED(linear_backward, a.dw.rows = 4, INVALID, "dw is 4 x 6", "5 x 6");
+  REFUSED(linear_backward, a.dbias.cols = 3, INVALID, "dbias is 1 x 3", "1 x 5");
+  REFUSED(linear_backward, a.dx.cols = 4, INVALID, "dx is 3 x 4", "3 x 6");
+  REFUSED(linear_backward, a.dz.type = LAYEROPS_F16, UNSUPPORTED, "dz is f16");
+  REFUSED(linear_backward, a.slope = layerops_value(-1), INVALID, "slope is -1");
+  REFUSED(linear_backward, a.activation = 99, INVALID, "activation is 99");
+  REFUSED(linear_backward, a.dx_activation = 99, INVALID, "dx_activation is 99");
+  REFUSED(linear_backward, a.dbias = view(third, 1, 5), ALIAS, "dw", "dbias");
+  REFUSED(linear_backward, a.dx = view(third, 3, 6), ALIAS, "dx", "dw");
+  REFUSED(linear_backward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
+}
+
+static layerops_activation_forward_args valid_activation_forward(void) {
+  return (layerops_activation_forward_args){.x = view(in, 2, 3), .y = view(out, 2, 3)};
+}
+static layerops_activation_backward_args valid_activation_backward(void) {
+  return (layerops_activation_backward_args){.dy = view(in, 2, 3),
+                                             .saved = view(in, 2, 3),
+                                             .dx = view(out, 2, 3),
+                                             .activation = LAYEROPS_RELU};
+}
+static layerops_softmax_args valid_softmax(void) {
+  return (layerops_softmax_args){.x = view(in, 2, 3), .y = view(out, 2, 3)};
+}
+
+static void test_rows(void) {
+  VALID(activation_forward);
+  REFUSED(activation_forward, a.activation = 44, INVALID, "activation is 44");
+  REFUSED(activation_forward, a.x.type = LAYEROPS_I32, UNSUPPORTED, "x is i32");
+  REFUSED(activation_forward, a.y = view(in + 1, 2, 3), ALIAS, "y overlaps x");
+  VALID(activation_backward);
+  REFUSED(activation_backward, a.saved = (layerops_matrix){0}, INVALID, "saved is needed");
+  REFUSED(activation_backward, a.dx.rows = 1, INVALID, "dx is 1 x 3", "2 x 3");
+  REFUSED(activation_backward, a.slope = layerops_value(-0.5), INVALID, "slope is -0.5");
+  VALID(softmax);
+  REFUSED(softmax, a.log = 2, INVALID, "log is 2");
+  REFUSED(softmax, a.y.cols = 2, INVALID, "y is 2 x 2", "2 x 3");
+  REFUSED(softmax, a.y = view(in + 3, 2, 3), ALIAS, "y overlaps x");
+}
+
+static layerops_cross_entropy_args valid_cross_entropy(void) {
+  return (layerops_cross_entropy_args){.logits = view(in, 4, 3),
+                                       .labels = layerops_host_matrix(labels, LAYEROPS_I32, 1, 4),
+                                       .loss = view(out, 1, 1),
+                                       .losses = view(more, 1, 4),
+                                       .dlogits = view(third, 4, 3)};
+}
+static layerops_mse_args valid_mse(void) {
+  return (layerops_mse_args){.y = view(in, 2, 3),
+                             .target = view(in, 2, 3),
+                             .loss = view(out, 1, 1),
+                             .dy = view(more, 2, 3)};
+}
+
+static void test_losses(void) {
+  static const layerops_matrix none;
+  VALID(cross_entropy);
+  REFUSED(cross_entropy, a.labels = none, INVALID, "none of labels and probabilities");
+  REFUSED(cross_entropy, a.probabilities = view(in, 4, 3), INVALID,
+          "both of labels and probabilities");
+  REFUSED(cross_entropy, a.labels.cols = 3, INVALID, "labels is 1 x 3", "1 x 4");
+  REFUSED(cross_entropy, a.labels.type = LAYEROPS_F32, UNSUPPORTED, "labels is f32", "i32");
+  REFUSED(cross_entropy, a.loss = a.losses = a.dlogits = none, INVALID, "all absent");
+  REFUSED(cross_entropy, a.loss = view(out, 1, 2), INVALID, "loss is 1 x 2", "1 x 1");
+  REFUSED(cross_entropy, a.loss.type = LAYEROPS_F16, UNSUPPORTED, "loss is f16");
+  REFUSED(cross_entropy, a.reduction = 3, INVALID, "reduction is 3");
+  REFUSED(cross_entropy, a.ignore_label = layerops_value(1e12), INVALID, "ignore_label is 1e+12");
+  REFUSED(cross_entropy, a.ignore_label = layerops_element(small, 0), UNSUPPORTED, "ignore_label");
+  REFUSED(cross_entropy, a.labels = none; a.probabilities = view(in, 4, 3);
+          a.ignore_label = layerops_value(1), INVALID, "ignore_label", "labels is absent");
+  labels[2] = 3;
+  REFUSED(cross_entropy, (void)a, LABEL, "labels[2] is 3", "[0, 3)");
+  labels[2] = -1;
+  REFUSED(cross_entropy, (void)a, LABEL, "labels[2] is -1", "[0, 3)");
+  labels[2] = 0;
+  VALID(mse);
+  REFUSED(mse, a.target = none, INVALID, "target is needed");
+  REFUSED(mse, a.target.rows = 1, INVALID, "target is 1 x 3", "2 x 3");
+  REFUSED(mse, a.loss = a.dy = none, INVALID, "both absent");
+  REFUSED(mse, a.reduction = -1, INVALID, "reduction is -1");
+  REFUSED(mse, a.dy = view(out, 2, 3), ALIAS, "loss", "dy");
+}
+
+static layerops_sgd_args valid_sgd(void) {
+  return (layerops_sgd_args){.w = view(out, 2, 3),
+                             .g = view(in, 2, 3),
+                             .velocity = view(more, 2, 3),
+                             .lr = layerops_value(0.1)};
+}
+static layerops_adam_args valid_adam(void) {
+  return (layerops_adam_args){.w = view(out, 2, 3),
+                              .g = view(in, 2, 3),
+                              .m = view(more, 2, 3),
+                              .v = view(third, 2, 3),
+                              .step = layerops_value(1)};
+}
+
+static void test_optimizers(void) {
+  static const layerops_matrix none;
+  VALID(sgd);
+  REFUSED(sgd, a.lr = (layerops_scalar){0}, INVALID, "lr is needed");
+  REFUSED(sgd, a.velocity = none;
+          a.momentum = layerops_value(0.9), INVALID, "momentum", "velocity is absent");
+  REFUSED(sgd, a.g.cols = 2, INVALID, "g is 2 x 2", "2 x 3");
+  REFUSED(sgd, a.velocity.type = LAYEROPS_F16, UNSUPPORTED, "velocity is f16");
+  REFUSED(sgd, a.nesterov = 5, INVALID, "nesterov is 5");
+  REFUSED(sgd, a.g = view(out, 2, 3), ALIAS, "w overlaps g");
+  VALID(adam);
+  REFUSED(adam, a.step = (layerops_scalar){0}, INVALID, "step is needed");
+  REFUSED(adam, a.step = layerops_value(0), INVALID, "step is 0");
+  REFUSED(adam, a.step = layerops_value(NAN), INVALID, "step is nan");
+  REFUSED(adam, a.m = none, INVALID, "m is needed");
+  REFUSED(adam, a.v.rows = 1, INVALID, "v is 1 x 3", "2 x 3");
+  REFUSED(adam, a.decoupled = 2, INVALID, "decoupled is 2");
+  REFUSED(adam, a.v = view(more, 2, 3), ALIAS, "m", "v");
+}
+
+static layerops_fill_args valid_fill(void) {
+  return (layerops_fill_args){.y = view(out, 2, 3)};
+}
+static layerops_transpose_args valid_transpose(void) {
+  return (layerops_transpose_args){.x = view(in, 2, 3), .y = view(out, 3, 2)};
+}
+static layerops_gather_args valid_gather(void) {
+  return (layerops_gather_args){.x = view(in, 2, 3),
+                                .y = view(out, 4, 3),
+                                .index = layerops_host_matrix(labels, LAYEROPS_I32, 1, 4)};
+}
+
+static void test_moves(void) {
+  VALID(fill);
+  REFUSED(fill, a.y = (layerops_matrix){0}, INVALID, "y is needed");
+  REFUSED(fill, a.y.type = LAYEROPS_F8E5M2, UNSUPPORTED, "y is f8e5m2");
+  VALID(transpose);
+  REFUSED(transpose, a.y.rows = 2; a.y.cols = 3; a.y.stride = 3, INVALID, "y is 2 x 3", "3 x 2");
+  REFUSED(transpose, a.y.type = LAYEROPS_I32, UNSUPPORTED, "y is i32", "f32");
+  REFUSED(transpose, a.y = view(in, 3, 2), ALIAS, "y overlaps x");
+  VALID(gather);
+  REFUSED(gather, a.index.cols = 3, INVALID, "index is 1 x 3", "1 x 4");
+  REFUSED(gather, a.y.cols = 2, INVALID, "y is 4 x 2", "4 x 3");
+  labels[3] = 2;
+  REFUSED(gather, (void)a, LABEL, "index[3] is 2", "[0, 2)");
+  labels[3] = -5;
+  REFUSED(gather, (void)a, LABEL, "index[3] is -5", "[0, 2)");
+  labels[3] = 0;
+}
+
+/* ---- block-sparse ---- */
+
+static void bsr(const char *what, layerops_bsr_args a, layerops_status wanted,
+                const char *const *parts) {
+  layerops_bsr *w = (layerops_bsr *)in;
+  layerops_status status = layerops_bsr_create(ctx, &a, &w);
+  refused(what, "bsr_create", status, wanted, parts);
+  ok(!w, "  and gives no object");
+}
+
+static layerops_bsr_linear_forward_args valid_bsr_linear_forward(void) {
+  static layerops_bsr *w;
+  static const int32_t start[] = {0, 1}, column[] = {0};
+  layerops_bsr_args a = {.rows = 16,
+                         .cols = 16,
+                         .block = 16,
+                         .count = 1,
+                         .row_start = start,
+                         .column = column,
+                         .values = in,
+                         .type = LAYEROPS_F32};
+  if (!w && layerops_bsr_create(ctx, &a, &w)) diag("%s", layerops_last_error());
+  return (layerops_bsr_linear_forward_args){.x = view(in, 2, 16), .w = w, .y = view(out, 2, 16)};
+}
+
+static void test_bsr(void) {
+  static const int32_t start[] = {0, 1, 2}, column[] = {0, 1};
+  layerops_bsr_args good = {.rows = 32,
+                            .cols = 32,
+                            .block = 16,
+                            .count = 2,
+                            .row_start = start,
+                            .column = column,
+                            .type = LAYEROPS_F32};
+#define BSR(change, status, ...)                                                                   \
+  do {                                                                                             \
+    layerops_bsr_args a = good;                                                                    \
+    change;                                                                                        \
+    bsr("bsr_create: " #change, a, LAYEROPS_ERROR_##status, LIST(__VA_ARGS__));                    \
+  } while (0)
+  BSR(a.block = 0, INVALID, "block is 0");
+  BSR(a.block = -16, INVALID, "block is -16");
+  BSR(a.block = 1, UNSUPPORTED, "block is 1", "16, 32");
+  BSR(a.block = 2, UNSUPPORTED, "block is 2");
+  BSR(a.block = 4, UNSUPPORTED, "block is 4");
+  BSR(a.block = 8, UNSUPPORTED, "block is 8");
+  BSR(a.block = 64, UNSUPPORTED, "block is 64");
+  BSR(a.rows = 33, INVALID, "rows 33", "multiples of block 16");
+  BSR(a.cols = -32, INVALID, "cols -32");
+  BSR(a.count = -1, INVALID, "count is -1");
+  BSR(a.count = (int64_t)1 << 40, OVERFLOW, "count 1099511627776");
+  BSR(a.rows = (int64_t)1 << 45, OVERFLOW, "rows 35184372088832");
+  BSR(a.type = LAYEROPS_F16, UNSUPPORTED, "type is f16");
+  BSR(a.row_start = NULL, INVALID, "row_start is NULL");
+  BSR(a.column = NULL, INVALID, "column is NULL");
+  BSR(a.count = 1, INVALID, "row_start", "ends with 2", "0 and 1");
+  BSR(a.row_start = ((const int32_t[]){1, 1, 2}), INVALID, "begins with 1");
+  BSR(a.row_start = ((const int32_t[]){0, 3, 2}), INVALID, "row_start[1] is 3");
+  BSR(a.row_start = ((const int32_t[]){0, -1, 2}), INVALID, "row_start[1] is -1");
+  BSR(a.column = ((const int32_t[]){0, 2}), INVALID, "column[1] is 2", "[0, 2)");
+  BSR(a.column = ((const int32_t[]){-1, 1}), INVALID, "column[0] is -1");
+  BSR(a.row_start = ((const int32_t[]){0, 2, 2});
+      a.column = ((const int32_t[]){1, 0}), INVALID, "column[1] is 0 after 1", "ascend");
+  BSR(a.row_start = ((const int32_t[]){0, 2, 2});
+      a.column = ((const int32_t[]){1, 1}), INVALID, "column[1] is 1 after 1");
+  VALID(bsr_linear_forward);
+  REFUSED(bsr_linear_forward, a.w = NULL, INVALID, "w is needed");
+  REFUSED(bsr_linear_forward, a.x.cols = 15, INVALID, "x is 2 x 15", "2 x 16");
+  REFUSED(bsr_linear_forward, a.x.type = LAYEROPS_F16, UNSUPPORTED, "x is f16");
+  REFUSED(bsr_linear_forward, a.bias = view(in, 1, 15), INVALID, "bias is 1 x 15", "1 x 16");
+  REFUSED(bsr_linear_forward, a.y = view(in, 2, 16), ALIAS, "y overlaps x");
+  layerops_bsr_linear_forward_args a = valid_bsr_linear_forward();
+  a.x = view(in, 2, 16);
+  refused("bsr_linear_forward: w of another device", "bsr_linear_forward",
+          layerops_bsr_linear_forward(other, &a), LAYEROPS_ERROR_INVALID,
+          LIST("w is on cpu", "reference"));
+  layerops_bsr_destroy((layerops_bsr *)a.w);
+}
+
+/* ---- contexts, buffers, events, recording ---- */
+
+#define GETS(call, status, ...) refused(#call, "", call, LAYEROPS_ERROR_##status, LIST(__VA_ARGS__))
+
+static void test_open(void) {
+  layerops_context *c = (layerops_context *)in;
+  GETS(layerops_open("toaster", &c), NO_DEVICE, "\"toaster\"", "opencl:P.D");
+  ok(!c, "a failed open gives NULL");
+  GETS(layerops_open("cpu:1", &c), NO_DEVICE, "cpu:1");
+  GETS(layerops_open("cuda:x", &c), NO_DEVICE, "cuda:x");
+  GETS(layerops_open("opencl:99.99", &c), NO_DEVICE, "opencl:99.99");
+  GETS(layerops_open("cpu", NULL), INVALID, "ctx is NULL");
+  GETS(layerops_open_with(NULL, &c), INVALID, "args is NULL");
+  layerops_open_args a = {.device = "cpu", .threads = -1};
+  GETS(layerops_open_with(&a, &c), INVALID, "threads is -1");
+  a = (layerops_open_args){.device = "cpu", .release = (void (*)(void *, void *))abort};
+  GETS(layerops_open_with(&a, &c), INVALID, "alloc and release");
+  a = (layerops_open_args){.device = "cpu", .queue = in};
+  GETS(layerops_open_with(&a, &c), INVALID, "queue", "cpu");
+  a = (layerops_open_args){.device = "cpu", .workspace = foreign};
+  GETS(layerops_open_with(&a, &c), INVALID, "workspace", "reference");
+  size_t count;
+  GETS(layerops_devices(NULL, 3, &count), INVALID, "list is NULL", "3");
+  GETS(layerops_devices(NULL, 0, NULL), INVALID, "count is NULL");
+  setenv("LAYEROPS_DEVICE", "toaster", 1);
+  GETS(layerops_open("auto", &c), NO_DEVICE, "toaster");
+  GETS(layerops_open(NULL, &c), NO_DEVICE, "toaster");
+  unsetenv("LAYEROPS_DEVICE");
+}
+
+static void test_contexts(void) {
+  layerops_device_info info;
+  GETS(layerops_sync(NULL), INVALID, "sync", "context is NULL");
+  GETS(layerops_wait(ctx, NULL), INVALID, "wait", "context is NULL");
+  GETS(layerops_wait(ctx, other), INVALID, "wait", "cpu", "reference");
+  GETS(layerops_context_info(ctx, NULL), INVALID, "info is NULL");
+  GETS(layerops_context_info(NULL, &info), INVALID, "context is NULL");
+  GETS(layerops_supports(ctx, (layerops_op)0, LAYEROPS_F32), INVALID, "unknown operation 0");
+  GETS(layerops_supports(ctx, (layerops_op)99, LAYEROPS_F32), INVALID, "unknown operation 99");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, 0), INVALID, "unknown type 0");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, LAYEROPS_F8E4M3), UNSUPPORTED, "gemm", "f8e4m3");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, LAYEROPS_I8), UNSUPPORTED, "gemm", "i8");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F16), UNSUPPORTED, "f16");
+  layerops_close(NULL);
+  ok(!strcmp(layerops_last_kernel(NULL), ""), "the last kernel of no context is \"\"");
+}
+
+static void test_buffers(void) {
+  layerops_buffer *b = (layerops_buffer *)in;
+  GETS(layerops_buffer_create(ctx, -1, &b), INVALID, "bytes is -1");
+  ok(!b, "a failed create gives NULL");
+  GETS(layerops_buffer_create(ctx, 8, NULL), INVALID, "buffer is NULL");
+  GETS(layerops_buffer_create(NULL, 8, &b), INVALID, "context is NULL");
+  GETS(layerops_buffer_create(ctx, INT64_MAX / 2, &b), OUT_OF_MEMORY, "4611686018427387903 bytes");
+  GETS(layerops_buffer_from(ctx, NULL, 8, &b), INVALID, "host is NULL", "8");
+  GETS(layerops_buffer_wrap(ctx, NULL, 8, &b), INVALID, "native is NULL", "8");
+  GETS(layerops_buffer_write_at(ctx, small, 60, in, 8), INVALID, "offset 60", "bytes 8",
+       "64 bytes");
+  GETS(layerops_buffer_write_at(ctx, small, -1, in, 8), INVALID, "offset -1");
+  GETS(layerops_buffer_read_at(ctx, small, 0, out, -8), INVALID, "bytes -8");
+  GETS(layerops_buffer_read_at(ctx, small, INT64_MAX, out, 8), INVALID, "leave the buffer");
+  GETS(layerops_buffer_read(ctx, NULL, out, 8), INVALID, "buffer is NULL");
+  GETS(layerops_buffer_read(ctx, foreign, out, 8), INVALID, "reference", "cpu");
+  GETS(layerops_buffer_read(ctx, small, NULL, 8), INVALID, "host is NULL");
+  layerops_buffer_destroy(NULL);
+  ok(!layerops_buffer_native(NULL) && !layerops_buffer_bytes(NULL), "a NULL buffer has no memory");
+}
+
+static void test_events(void) {
+  layerops_event *e = NULL, *f = NULL;
+  double ms;
+  GETS(layerops_event_create(ctx, NULL), INVALID, "event is NULL");
+  GETS(layerops_event_create(NULL, &e), INVALID, "context is NULL");
+  GETS(layerops_event_record(NULL), INVALID, "event is NULL");
+  GETS(layerops_event_wait(NULL), INVALID, "event is NULL");
+  ok(!layerops_event_create(ctx, &e) && !layerops_event_create(other, &f), "two events");
+  GETS(layerops_event_wait(e), STATE, "not recorded");
+  GETS(layerops_event_elapsed(e, e, &ms), STATE, "not recorded");
+  GETS(layerops_event_elapsed(e, e, NULL), INVALID, "milliseconds is NULL");
+  GETS(layerops_event_elapsed(e, f, &ms), INVALID, "two contexts");
+  GETS(layerops_event_elapsed(e, NULL, &ms), INVALID, "event is NULL");
+  layerops_event_destroy(NULL);
+  layerops_event_destroy(e);
+  layerops_event_destroy(f);
+}
+
+static void test_recording(void) {
+  layerops_graph *g = NULL;
+  layerops_buffer *b;
+  layerops_bsr *w;
+  layerops_event *e;
+  layerops_bsr_args args = {0};
+  GETS(layerops_record_end(ctx, &g), STATE, "not recording");
+  GETS(layerops_record_begin(NULL), INVALID, "context is NULL");
+  GETS(layerops_graph_replay(NULL), INVALID, "graph is NULL");
+  layerops_graph_destroy(NULL);
+  ok(!layerops_event_create(ctx, &e), "an event");
+  ok(!layerops_record_begin(ctx), "recording begins");
+  GETS(layerops_record_begin(ctx), STATE, "recording already");
+  GETS(layerops_sync(ctx), STATE, "recording");
+  GETS(layerops_wait(ctx, ctx), STATE, "recording");
+  GETS(layerops_buffer_read(ctx, small, out, 8), STATE, "recording");
+  GETS(layerops_buffer_write(ctx, small, in, 8), STATE, "recording");
+  GETS(layerops_buffer_from(ctx, in, 8, &b), STATE, "recording");
+  GETS(layerops_bsr_create(ctx, &args, &w), STATE, "recording");
+  GETS(layerops_event_record(e), STATE, "recording");
+  GETS(layerops_record_end(ctx, NULL), INVALID, "graph is NULL");
+  layerops_copy_args bad = valid_copy();
+  bad.y.rows = 1;
+  GETS(layerops_copy(ctx, &bad), INVALID, "y is 1 x 7");
+  ok(!layerops_record_end(ctx, &g) && g, "a refused call does not end the recording");
+  ok(!layerops_graph_replay(g) && untouched(), "and is not in it");
+  layerops_graph_destroy(g);
+  layerops_event_destroy(e);
+}
+
+/* A device that failed stays failed, for all its contexts, and no other device does. */
+static void test_lost_device(void) {
+  layerops_context *lost, *sibling;
+  ok(!layerops_open("reference", &lost) && !layerops_open("reference", &sibling), "two contexts");
+  layerops_status status = lo_device_lost(lost, "error %d", 719);
+  GETS(status, DEVICE_LOST, "reference", "error 719");
+  layerops_copy_args a = valid_copy();
+  GETS(layerops_copy(lost, &a), DEVICE_LOST, "copy", "reference failed earlier");
+  GETS(layerops_sync(sibling), DEVICE_LOST, "sync", "reference failed earlier");
+  ok(!layerops_sync(ctx), "another device goes on");
+  atomic_store(&lost->device->lost, false);
+  ok(!layerops_sync(sibling), "(the reference is mended)");
+  layerops_close(lost);
+  layerops_close(sibling);
+}
+
+static void *no_memory(void *user, size_t bytes, size_t alignment) {
+  (void)user, (void)bytes, (void)alignment;
+  return NULL;
+}
+static void release(void *user, void *pointer) {
+  (void)user, (void)pointer;
+}
+
+static void test_out_of_memory(void) {
+  layerops_open_args open = {.device = "cpu", .alloc = no_memory, .release = release};
+  layerops_context *c = NULL;
+  layerops_buffer *b;
+  layerops_status status = layerops_open_with(&open, &c);
+  if (status) {
+    refused("open without memory", "", status, LAYEROPS_ERROR_OUT_OF_MEMORY, LIST("memory"));
+    return;
+  }
+  GETS(layerops_buffer_create(c, 100, &b), OUT_OF_MEMORY, "100 bytes");
+  layerops_close(c);
+}
+
+static void test_statuses(void) {
+  static const layerops_status all[] = {
+#define X(name, number, text) LAYEROPS_##name,
+      LAYEROPS_STATUS_LIST(X)
+#undef X
+  };
+  int good = 1;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    good = good && (size_t)all[i] == i && !strncmp(layerops_status_name(all[i]), "LAYEROPS_", 9) &&
+           strlen(layerops_status_text(all[i])) > 3;
+  ok(good, "each status has a number, a name and a text");
+  ok(layerops_status_name((layerops_status)999) && layerops_status_text((layerops_status)-1),
+     "an unknown status has them too");
+  is_str(layerops_op_name((layerops_op)77), "?", "an unknown operation is ?");
+  is_str(layerops_type_name(-1), "?", "an unknown type is ?");
+  is_int(layerops_type_size(100), 0, "and has no size");
+  is_str(layerops_activation_name(100), "?", "an unknown activation is ?");
+  is_int(layerops_activation_from_name("reelu"), -1, "an unknown name is no activation");
+  is_int(layerops_activation_from_name(NULL), -1, "nor is NULL");
+}
+
+int main(void) {
+  if (layerops_open("cpu", &ctx) || layerops_open("reference", &other)) {
+    ok(0, "cpu and reference open: %s", layerops_last_error());
+    return done();
+  }
+  ok(!layerops_buffer_create(ctx, 64, &small) && !layerops_buffer_create(other, 1024, &foreign),
+     "two buffers");
+  reset();
+  test_statuses();
+  test_views();
+  test_sizes_of_structs();
+  test_gemm();
+  test_linear_forward();
+  test_linear_backward();
+  test_rows();
+  test_losses();
+  test_optimizers();
+  test_moves();
+  test_bsr();
+  test_open();
+  test_contexts();
+  test_buffers();
+  test_events();
+  test_recording();
+  test_lost_device();
+  test_out_of_memory();
+  layerops_buffer_destroy(small);
+  layerops_buffer_destroy(foreign);
+  layerops_close(ctx);
+  layerops_close(other);
+  return done();
+}
