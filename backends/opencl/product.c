@@ -181,6 +181,7 @@ static const char *refuse_skinny(layerops_context *ctx, const void *problem) {
   const lo_product *p = ((const question *)problem)->p;
   if (lo_cl_of(ctx)->device->class.vector == 1) return "the device is not a CPU";
   if (p->trans_a || !p->trans_b) return "its operands do not both lie along k";
+  if (p->flags & LAYEROPS_BATCH_INVARIANT) return "the call asks for batch invariance";
   return p->m > SKINNY_ROWS ? "it has many rows" : NULL;
 }
 

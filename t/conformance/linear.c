@@ -260,6 +260,39 @@ static void network_shapes(cf_session *s, layerops_type type) {
   }
 }
 
+/* With the flag, rows have the bits that they have in a batch of 70, wherever they stand in theirs.
+ */
+static void batch_invariance(cf_session *s, layerops_type type) {
+  static const int64_t parts[][2] = {{0, 1},  {0, 7},  {3, 1},  {69, 1},
+                                     {16, 2}, {5, 64}, {0, 13}, {40, 30}};
+  enum { M = 70, WIDTH = 65, K = 444 };
+  cf_case(s, "parts of a batch of 70");
+  cf_operand *x = cf_matrix(s, "x", type, M, K, CF_REAL),
+             *w = cf_matrix(s, "w", type, WIDTH, K, CF_REAL);
+  cf_operand *bias = cf_matrix(s, "bias", type, 1, WIDTH, CF_REAL);
+  double *whole = NULL;
+  for (int64_t i = -1; i < CF_COUNT(parts); i++) {
+    int64_t row = i < 0 ? 0 : parts[i][0], rows = i < 0 ? M : parts[i][1];
+    cf_operand *y = cf_output(s, "y", LAYEROPS_F32, rows, WIDTH, CF_NAN);
+    layerops_linear_args args = {.x = layerops_slice(cf_on(x, CF_DEVICE), row, rows, 0, K),
+                                 .w = cf_on(w, CF_DEVICE),
+                                 .bias = cf_on(bias, CF_DEVICE),
+                                 .y = cf_on(y, CF_DEVICE),
+                                 .activation = LAYEROPS_GELU,
+                                 .flags = LAYEROPS_BATCH_INVARIANT};
+    cf_after(s, CF_DEVICE, layerops_linear_forward(s->ctx[CF_DEVICE], &args));
+    double *part = cf_read(s, y, CF_DEVICE);
+    if (i < 0) whole = part;
+    for (int64_t n = 0; n < y->count; n++)
+      cf_expect(s, part[n] == whole[row * WIDTH + n],
+                "rows %" PRId64 " to %" PRId64 ": element %" PRId64
+                " is %.9g, in the whole batch %.9g",
+                row, row + rows - 1, n, part[n], whole[row * WIDTH + n]);
+    y->made = false; /* the reference was not called */
+  }
+  cf_end(s);
+}
+
 const cf_check cf_linear_checks[] = {
     {LAYEROPS_OP_linear_forward, "edges of tiles", CF_FLOATS, CF_MEMORY, tile_edges},
     {LAYEROPS_OP_linear_forward, "activations", CF_FLOATS, CF_EVERY, activations},
@@ -270,6 +303,7 @@ const cf_check cf_linear_checks[] = {
     {LAYEROPS_OP_linear_forward, "NaN and infinity", CF_FLOATS, 0, nan_and_infinity},
     {LAYEROPS_OP_linear_forward, "NaN in the bias", CF_FLOATS, 0, relu_of_nan},
     {LAYEROPS_OP_linear_forward, "random shapes", CF_FLOATS, 0, random_shapes},
+    {LAYEROPS_OP_linear_forward, "batch invariance", CF_FLOATS, 0, batch_invariance},
     {LAYEROPS_OP_linear_forward, "shapes of a network", CF_FLOATS, CF_BIT(CF_TWICE),
      network_shapes},
     {0},
