@@ -35,7 +35,8 @@ const char *lo_cl_load(void) {
 }
 
 const char *lo_cl_error_name(cl_int error) {
-#define E(name) {name, #name}
+#define E(name)                                                                                    \
+  { name, #name }
   static const struct {
     cl_int code;
     const char *name;

@@ -1,4 +1,5 @@
-/* libOpenCL, opened at run time: the functions that this backend calls, and the names of its errors. */
+/* libOpenCL, opened at run time: the functions that this backend calls, and the names of its
+ * errors. */
 #ifndef LO_OPENCL_API_H
 #define LO_OPENCL_API_H
 

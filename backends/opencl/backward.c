@@ -90,7 +90,8 @@ static layerops_status make_dz(layerops_context *ctx, backward *b) {
                             &b->dz, a->activation, (float)a->slope.value);
 }
 
-layerops_status lo_cl_linear_backward(layerops_context *ctx, const layerops_linear_backward_args *a) {
+layerops_status lo_cl_linear_backward(layerops_context *ctx,
+                                      const layerops_linear_backward_args *a) {
   backward b = {.args = a};
   lo_cl_region region = {0};
   ctx->kernel = "opencl_map";

@@ -26,6 +26,8 @@ static layerops_status run(layerops_context *ctx, const layerops_bsr_linear_forw
     lo_cl_memory(&l, a->w->row_start);
     lo_cl_memory(&l, a->w->column);
     lo_cl_targets(&l, &e, &a->y);
+    if (source == LO_CL_BSR_GPU)
+      lo_cl_local(&l, lo_cl_gpu_local(tile_rows, a->w->block), sizeof(cl_float));
     lo_cl_bytes(&l, sizeof p, &p);
     LO_TRY(lo_cl_run(&l, group, lo_cl_ceil(a->x.rows, tile_rows),
                      left < BLOCK_ROWS ? left : BLOCK_ROWS, 1));

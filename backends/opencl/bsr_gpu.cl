@@ -1,8 +1,7 @@
 /* Block-sparse: the steps are slabs of BK of the kept blocks of a block row, BN wide and deep. */
 LO_KERNEL(THREADS)
 void bsr(lo_in x, lo_in blocks, __global const int *row_start, __global const int *column, LO_TARGETS,
-         lo_cl_bsr p) {
-  __local float tile[TILES];
+         __local float *tile, lo_cl_bsr p) {
   __local float *sA = tile, *sB = tile + TILE_A;
   const lo_targets targets = LO_TARGETS_OF(p.epilogue);
   const int tx = get_local_id(0) % COLUMNS, ty = get_local_id(0) / COLUMNS;

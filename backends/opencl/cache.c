@@ -1,6 +1,6 @@
-/* Compiled programs on disk: one file each in $XDG_CACHE_HOME/layerops (or ~/.cache/layerops), named by a
- * hash of all that it depends on. LAYEROPS_CACHE=0 turns it off. Whatever goes wrong here only costs a
- * compilation, so nothing is reported. */
+/* Compiled programs on disk: one file each in $XDG_CACHE_HOME/layerops (or ~/.cache/layerops),
+ * named by a hash of all that it depends on. LAYEROPS_CACHE=0 turns it off. Whatever goes wrong
+ * here only costs a compilation, so nothing is reported. */
 #include <config.h>
 
 #include <fcntl.h>
@@ -28,7 +28,8 @@ static uint64_t hash(const void *bytes, size_t size, uint64_t h) {
   return h;
 }
 
-static header header_of(const char *text, size_t text_size, const unsigned char *binary, size_t size) {
+static header header_of(const char *text, size_t text_size, const unsigned char *binary,
+                        size_t size) {
   header h = {.size = size};
   memcpy(h.magic, magic, sizeof magic);
   h.key[0] = hash(text, text_size, 0xcbf29ce484222325u);
@@ -100,7 +101,8 @@ static bool write_all(int fd, const void *bytes, size_t size) {
   return true;
 }
 
-void lo_cl_cache_save(const char *text, size_t text_size, const unsigned char *binary, size_t size) {
+void lo_cl_cache_save(const char *text, size_t text_size, const unsigned char *binary,
+                      size_t size) {
   char path[4096], temporary[4128];
   header h = header_of(text, text_size, binary, size);
   if (!path_of(&h, path, sizeof path)) return;

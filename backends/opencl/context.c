@@ -16,12 +16,14 @@ layerops_status lo_cl_failed(layerops_context *ctx, const char *call, cl_int err
     /* fall through */
   case CL_MEM_OBJECT_ALLOCATION_FAILURE:
   case CL_OUT_OF_HOST_MEMORY:
-    return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "%s: %.*s: %s", ctx->device->name, length, call, name);
+    return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "%s: %.*s: %s", ctx->device->name, length, call,
+                   name);
   case CL_DEVICE_NOT_AVAILABLE:
-  case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: break;
+  case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+    break;
   default:
-    return lo_fail(LAYEROPS_ERROR_DEVICE, "%s: %.*s: %s (%d)", ctx->device->name, length, call, name,
-                   (int)error);
+    return lo_fail(LAYEROPS_ERROR_DEVICE, "%s: %.*s: %s (%d)", ctx->device->name, length, call,
+                   name, (int)error);
   }
   return lo_device_lost(ctx, "%.*s: %s (%d)", length, call, name, (int)error);
 }
@@ -35,8 +37,8 @@ static layerops_status check_queue(layerops_context *ctx, cl_command_queue queue
   LO_CL_TRY(ctx, lo_cl.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL));
   LO_CL_TRY(ctx,
             lo_cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof *context, context, NULL));
-  LO_CL_TRY(ctx, lo_cl.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
-                                             NULL));
+  LO_CL_TRY(ctx, lo_cl.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties,
+                                             &properties, NULL));
   if (device != mine)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: queue is not one of %s", ctx->device->name);
   if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -90,7 +92,9 @@ layerops_status lo_cl_open(layerops_context *ctx, int index, const layerops_open
   return LAYEROPS_OK;
 }
 
-void lo_cl_close(layerops_context *ctx) { destroy(ctx->state); }
+void lo_cl_close(layerops_context *ctx) {
+  destroy(ctx->state);
+}
 
 /* ---- Waiting ---- */
 
@@ -120,8 +124,8 @@ layerops_status lo_cl_wait(layerops_context *ctx, layerops_context *other) {
 static layerops_status clear_fault_word(layerops_context *ctx) {
   static const cl_int clear[LO_CL_FAULT_WORDS];
   lo_cl_context *c = lo_cl_of(ctx);
-  LO_CL_TRY_WAIT(ctx, lo_cl.clEnqueueWriteBuffer(c->queue, c->fault, CL_TRUE, 0, sizeof clear, clear,
-                                                 0, NULL, NULL));
+  LO_CL_TRY_WAIT(ctx, lo_cl.clEnqueueWriteBuffer(c->queue, c->fault, CL_TRUE, 0, sizeof clear,
+                                                 clear, 0, NULL, NULL));
   return LAYEROPS_OK;
 }
 
@@ -147,8 +151,8 @@ layerops_status lo_cl_fault_read(layerops_context *ctx) {
   lo_cl_context *c = lo_cl_of(ctx);
   cl_int word[LO_CL_FAULT_WORDS];
   if (!c->may_fault) return LAYEROPS_OK;
-  LO_CL_TRY_WAIT(ctx, lo_cl.clEnqueueReadBuffer(c->queue, c->fault, CL_TRUE, 0, sizeof word, word, 0,
-                                                NULL, NULL));
+  LO_CL_TRY_WAIT(ctx, lo_cl.clEnqueueReadBuffer(c->queue, c->fault, CL_TRUE, 0, sizeof word, word,
+                                                0, NULL, NULL));
   c->may_fault = false;
   if (!word[LO_CL_FAULT_SET]) return LAYEROPS_OK;
   bool labels = word[LO_CL_FAULT_KIND] == LO_CL_FAULT_LABELS;

@@ -1,5 +1,5 @@
-/* Events: a marker in the queue. Its time is the device's where the queue takes times; a user's queue may
- * not, then recording waits and takes the host's. */
+/* Events: a marker in the queue. Its time is the device's where the queue takes times; a user's
+ * queue may not, then recording waits and takes the host's. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static layerops_status time_of(layerops_context *ctx, mark *m, double *ms) {
   cl_ulong ns = 0;
   *ms = m->time;
   if (!m->event) return LAYEROPS_OK;
-  LO_CL_TRY(ctx, lo_cl.clGetEventProfilingInfo(m->event, CL_PROFILING_COMMAND_END, sizeof ns, &ns, NULL));
+  LO_CL_TRY(
+      ctx, lo_cl.clGetEventProfilingInfo(m->event, CL_PROFILING_COMMAND_END, sizeof ns, &ns, NULL));
   *ms = 1e-6 * (double)ns;
   return LAYEROPS_OK;
 }

@@ -89,12 +89,16 @@ void lo_cl_fault_memory(lo_cl_launch *l) {
   lo_cl_bytes(l, sizeof word, &word);
 }
 
+void lo_cl_local(lo_cl_launch *l, int64_t count, size_t size) {
+  lo_cl_bytes(l, (size_t)count * size, NULL);
+}
+
 layerops_status lo_cl_run(lo_cl_launch *l, int group, int64_t x, int64_t y, int64_t z) {
   if (l->status != LAYEROPS_OK) return l->status;
   size_t global[3] = {(size_t)x * (size_t)group, (size_t)y, (size_t)z};
   size_t local[3] = {(size_t)group, 1, 1};
-  LO_CL_TRY(l->ctx, lo_cl.clEnqueueNDRangeKernel(lo_cl_of(l->ctx)->queue, l->kernel, 3, NULL, global,
-                                                 local, 0, NULL, NULL));
+  LO_CL_TRY(l->ctx, lo_cl.clEnqueueNDRangeKernel(lo_cl_of(l->ctx)->queue, l->kernel, 3, NULL,
+                                                 global, local, 0, NULL, NULL));
   return LAYEROPS_OK;
 }
 

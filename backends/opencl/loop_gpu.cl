@@ -1,6 +1,7 @@
 /* The main loop of products on GPUs. A group of THREADS work-items computes a tile of BM rows and BN
  * columns, each item TM x TN of it, strided so that neighbours read neighbouring words of local memory.
- * Tiles of A and B pass through local memory as f32; the finished tile is staged in the same memory. */
+ * Tiles of A and B pass through local memory as f32; the finished tile is staged in the same memory
+ * (lo_cl_gpu_local says how much that is). */
 #define BK 16
 #define TYPE (KIND / 4) /* of both operands */
 #define FAST_A (KIND / 2 % 2)
@@ -9,8 +10,6 @@
 #define THREADS (BM / TM * COLUMNS)
 #define PAD 1
 #define TILE_A (BK * (BM + PAD))
-#define TILE_B (BK * (BN + PAD))
-#define TILES (BM * BN > TILE_A + TILE_B ? BM * BN : TILE_A + TILE_B)
 
 /* (BK,width) of an operand: `rows` rows from element `base` on, `depth` steps. fast: its
  * elements are neighbours along k, else across rows. Zeros stand for what lies outside. */

@@ -43,8 +43,8 @@ layerops_status lo_cl_activation_backward(layerops_context *ctx,
   return lo_cl_map_backward(ctx, &a->dy, &a->saved, &a->dx, a->activation, (float)a->slope.value);
 }
 
-static layerops_status mse_map(layerops_context *ctx, const layerops_mse_args *a, const lo_cl_map *p,
-                               const layerops_buffer *scratch) {
+static layerops_status mse_map(layerops_context *ctx, const layerops_mse_args *a,
+                               const lo_cl_map *p, const layerops_buffer *scratch) {
   if (!p->shape.items) return LAYEROPS_OK;
   lo_cl_launch l = lo_cl_start(ctx, LO_CL_MAP, NULL, "mse");
   lo_cl_view_memory(&l, &a->y);
@@ -52,6 +52,7 @@ static layerops_status mse_map(layerops_context *ctx, const layerops_mse_args *a
   lo_cl_view_memory(&l, &a->dy);
   lo_cl_scalar_memory(&l, &a->grad_scale);
   lo_cl_memory(&l, scratch);
+  lo_cl_local(&l, lo_cl_of(ctx)->device->class.group, sizeof(cl_float));
   lo_cl_bytes(&l, sizeof *p, p);
   return lo_cl_run_shape(&l, &p->shape);
 }
@@ -78,6 +79,7 @@ layerops_status lo_cl_mse(layerops_context *ctx, const layerops_mse_args *a) {
   lo_cl_launch l = lo_cl_start(ctx, LO_CL_SUM, NULL, "total");
   lo_cl_memory(&l, scratch);
   lo_cl_view_memory(&l, &a->loss);
+  lo_cl_local(&l, lo_cl_of(ctx)->device->class.group, sizeof(cl_float));
   lo_cl_bytes(&l, sizeof t, &t);
   return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group, 1, 1, 1);
 }

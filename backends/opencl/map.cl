@@ -16,8 +16,7 @@ LO_KERNEL(GROUP) void backward(lo_in dy, lo_in saved, lo_out dx, lo_cl_map p) {
 /* The gradient, and each group's sum of squares. */
 LO_KERNEL(GROUP)
 void mse(lo_in y, lo_in target, lo_out dy, __global const float *scale, __global float *scratch,
-         lo_cl_map p) {
-  __local float lanes[GROUP];
+         __local float *lanes, lo_cl_map p) {
   const float factor = p.factor * lo_read_scalar(scale, p.scale);
   lo_vec sum = (lo_vec)(0.0f);
   LO_EACH(p.shape) {

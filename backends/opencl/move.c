@@ -5,7 +5,8 @@
 
 enum { SQUARE = 16 }; /* as in move.cl */
 
-static lo_cl_move params(layerops_context *ctx, const layerops_matrix *y, const layerops_matrix *x) {
+static lo_cl_move params(layerops_context *ctx, const layerops_matrix *y,
+                         const layerops_matrix *x) {
   const layerops_matrix *views[] = {y, x};
   lo_cl_move p = {.shape = lo_cl_shape_of(ctx, views, x ? 2 : 1), .y = lo_cl_view_of(y)};
   if (x) p.x = lo_cl_view_of(x);
@@ -58,6 +59,7 @@ layerops_status lo_cl_transpose(layerops_context *ctx, const layerops_transpose_
   lo_cl_launch l = lo_cl_start(ctx, LO_CL_MOVE, NULL, "transpose");
   lo_cl_view_memory(&l, &a->x);
   lo_cl_view_memory(&l, &a->y);
+  lo_cl_local(&l, SQUARE * (SQUARE + 1), sizeof(cl_uint));
   lo_cl_bytes(&l, sizeof p, &p);
   return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group,
                    lo_cl_ceil(a->y.rows, SQUARE) * lo_cl_ceil(a->y.cols, SQUARE), 1, 1);

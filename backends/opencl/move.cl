@@ -110,19 +110,18 @@ LO_FN void lo_put_bits(lo_out p, long i, int type, uint v) {
   }
 }
 
-LO_KERNEL(GROUP) void transpose(lo_in x, lo_out y, lo_cl_move p) {
-  __local uint square[SQUARE][SQUARE + 1];
+LO_KERNEL(GROUP) void transpose(lo_in x, lo_out y, __local uint *square, lo_cl_move p) {
   const long across = (p.shape.cols + SQUARE - 1) / SQUARE; /* squares */
   const long i0 = get_group_id(0) / across * SQUARE, j0 = get_group_id(0) % across * SQUARE;
   for (int e = get_local_id(0); e < SQUARE * SQUARE; e += GROUP) {
     const int i = e % SQUARE, j = e / SQUARE; /* of y: neighbours in x */
     if (i0 + i < p.shape.rows && j0 + j < p.shape.cols)
-      square[i][j] = lo_get_bits(x, lo_at(&p.x, j0 + j, i0 + i), p.x.type);
+      square[i * (SQUARE + 1) + j] = lo_get_bits(x, lo_at(&p.x, j0 + j, i0 + i), p.x.type);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int e = get_local_id(0); e < SQUARE * SQUARE; e += GROUP) {
     const int i = e / SQUARE, j = e % SQUARE;
     if (i0 + i < p.shape.rows && j0 + j < p.shape.cols)
-      lo_put_bits(y, lo_at(&p.y, i0 + i, j0 + j), p.y.type, square[i][j]);
+      lo_put_bits(y, lo_at(&p.y, i0 + i, j0 + j), p.y.type, square[i * (SQUARE + 1) + j]);
   }
 }

@@ -14,11 +14,11 @@
 
 /* What kernels are compiled for: a class of devices. */
 typedef struct lo_cl_class {
-  const char *name;     /* "cpu", "gpu" */
-  int vector;           /* VW */
-  int rows, vectors;    /* CPU: MR and NV of the product's tile */
-  int group;            /* GROUP: work-items of a group */
-  int64_t item;         /* elements that an item of an element-wise kernel is given */
+  const char *name;  /* "cpu", "gpu" */
+  int vector;        /* VW */
+  int rows, vectors; /* CPU: MR and NV of the product's tile */
+  int group;         /* GROUP: work-items of a group */
+  int64_t item;      /* elements that an item of an element-wise kernel is given */
 } lo_cl_class;
 
 /* A device as platform.c found it. */
@@ -58,8 +58,8 @@ typedef struct lo_cl_program {
   struct lo_cl_program *next;
 } lo_cl_program;
 
-/* A cl_context: the device's own, or that of a user's queue. Contexts of the library share it, with the
- * programs that were compiled for it. */
+/* A cl_context: the device's own, or that of a user's queue. Contexts of the library share it, with
+ * the programs that were compiled for it. */
 typedef struct lo_cl_world {
   struct lo_cl_device *device;
   cl_context context;
@@ -77,7 +77,7 @@ typedef struct lo_cl_device {
   lo_cl_class class;
   int64_t local_memory, largest_buffer, largest_group;
   int units;
-  bool rounds; /* division and square root can be rounded correctly */
+  bool rounds;   /* division and square root can be rounded correctly */
   char key[512]; /* device, driver, platform: what compiled programs depend on */
   pthread_mutex_t lock;
   lo_cl_world *worlds;
@@ -103,10 +103,12 @@ typedef struct lo_cl_context {
   bool may_fault;        /* a kernel that may set it was enqueued since it was read */
 } lo_cl_context;
 
-static inline lo_cl_context *lo_cl_of(layerops_context *ctx) { return ctx->state; }
+static inline lo_cl_context *lo_cl_of(layerops_context *ctx) {
+  return ctx->state;
+}
 
-/* The status of a failed OpenCL call, as this thread's last error. `waited`: the call waited for work, so
- * that running out of resources means that a kernel failed. */
+/* The status of a failed OpenCL call, as this thread's last error. `waited`: the call waited for
+ * work, so that running out of resources means that a kernel failed. */
 layerops_status lo_cl_failed(layerops_context *ctx, const char *call, cl_int error, bool waited);
 #define LO_CL_TRY(ctx, call)                                                                       \
   do {                                                                                             \
@@ -131,8 +133,8 @@ layerops_status lo_cl_program_get(layerops_context *ctx, lo_cl_world *world, lo_
                                   const int *number, cl_program *program);
 void lo_cl_programs_release(lo_cl_world *world);
 
-/* cache.c: a program's binary on disk. `text` is all that it depends on. load returns NULL where there is
- * none that can be trusted; the caller frees it. */
+/* cache.c: a program's binary on disk. `text` is all that it depends on. load returns NULL where
+ * there is none that can be trusted; the caller frees it. */
 unsigned char *lo_cl_cache_load(const char *text, size_t text_size, size_t *size);
 void lo_cl_cache_save(const char *text, size_t text_size, const unsigned char *binary, size_t size);
 
@@ -142,8 +144,8 @@ layerops_status lo_cl_buffer_wrap(layerops_context *ctx, layerops_buffer *buffer
 void lo_cl_buffer_release(layerops_buffer *buffer);
 layerops_status lo_cl_write(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
                             const void *host, int64_t bytes);
-layerops_status lo_cl_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset, void *host,
-                           int64_t bytes);
+layerops_status lo_cl_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                           void *host, int64_t bytes);
 
 /* context.c */
 layerops_status lo_cl_open(layerops_context *ctx, int index, const layerops_open_args *args);
@@ -162,8 +164,8 @@ layerops_status lo_cl_event_wait(layerops_context *ctx, void *event);
 layerops_status lo_cl_event_elapsed(layerops_context *ctx, void *start, void *stop, double *ms);
 void lo_cl_event_destroy(layerops_context *ctx, void *event);
 
-/* launch.c: start, the arguments in the kernel's order, run. The first failure is kept and returned by
- * run, so nothing in between needs a check. */
+/* launch.c: start, the arguments in the kernel's order, run. The first failure is kept and returned
+ * by run, so nothing in between needs a check. */
 typedef struct lo_cl_launch {
   layerops_context *ctx;
   cl_kernel kernel;
@@ -179,17 +181,21 @@ void lo_cl_view_memory(lo_cl_launch *launch, const layerops_matrix *view);
 void lo_cl_scalar_memory(lo_cl_launch *launch, const layerops_scalar *scalar);
 void lo_cl_fault_memory(lo_cl_launch *launch);
 void lo_cl_bytes(lo_cl_launch *launch, size_t size, const void *bytes);
+void lo_cl_local(lo_cl_launch *launch, int64_t count, size_t size); /* elements of local memory */
 /* groups of `group` items along x; y and z count single items. */
 layerops_status lo_cl_run(lo_cl_launch *launch, int group, int64_t x, int64_t y, int64_t z);
 
 lo_cl_view lo_cl_view_of(const layerops_matrix *m);
 lo_cl_scalar lo_cl_scalar_of(const layerops_scalar *s);
-/* The shape of an element-wise kernel over `count` present views; one row where all are without gaps. */
+/* The shape of an element-wise kernel over `count` present views; one row where all are without
+ * gaps. */
 lo_cl_shape lo_cl_shape_of(layerops_context *ctx, const layerops_matrix *const *views, int count);
 /* Runs it: an item for each part of the shape. */
 layerops_status lo_cl_run_shape(lo_cl_launch *launch, const lo_cl_shape *shape);
 int64_t lo_cl_shape_groups(layerops_context *ctx, const lo_cl_shape *shape);
-static inline int64_t lo_cl_ceil(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+static inline int64_t lo_cl_ceil(int64_t n, int64_t unit) {
+  return (n + unit - 1) / unit;
+}
 
 #define LO_CL_DECLARE(name, number)                                                                \
   layerops_status lo_cl_##name(layerops_context *ctx, const layerops_##name##_args *args);

@@ -1,4 +1,5 @@
-/* What the host hands to a kernel beside its buffers, read by C and by OpenCL C. No struct has padding. */
+/* What the host hands to a kernel beside its buffers, read by C and by OpenCL C. No struct has
+ * padding. */
 #ifndef LO_OPENCL_PARAMS_H
 #define LO_OPENCL_PARAMS_H
 

@@ -53,7 +53,9 @@ static void find(void) {
 }
 
 /* A runtime's threads do not survive fork(): in a child the first wait would never end. */
-static bool inherited(void) { return found.fork_generation != lo_fork_generation(); }
+static bool inherited(void) {
+  return found.fork_generation != lo_fork_generation();
+}
 
 int lo_cl_count(char *reason, size_t reason_size) {
   pthread_once(&found.once, find);
@@ -66,7 +68,9 @@ int lo_cl_count(char *reason, size_t reason_size) {
   return found.count;
 }
 
-const lo_cl_found *lo_cl_device_at(int index) { return &found.list[index]; }
+const lo_cl_found *lo_cl_device_at(int index) {
+  return &found.list[index];
+}
 
 int lo_cl_index_of(const char *rest) {
   char *end;
@@ -111,8 +115,9 @@ static layerops_status check_usable(const lo_cl_found *f, const char *name) {
   size_t group = 0;
   lo_cl.clGetDeviceInfo(f->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
   if (group < LEAST_GROUP)
-    return lo_fail(LAYEROPS_ERROR_NO_DEVICE, "%s: its work-groups have at most %zu items, less than %d",
-                   name, group, LEAST_GROUP);
+    return lo_fail(LAYEROPS_ERROR_NO_DEVICE,
+                   "%s: its work-groups have at most %zu items, less than %d", name, group,
+                   LEAST_GROUP);
   return LAYEROPS_OK;
 }
 

@@ -2,7 +2,10 @@
  *
  * VW is the width of a vector: that of the registers on CPU devices, where a work-item is a thread's
  * task and vectorises by itself, 1 on GPUs, where the work-items of a group are the lanes. GROUP is the
- * number of work-items in a group, fixed because PoCL compiles a kernel again for each size. */
+ * number of work-items in a group, fixed because PoCL compiles a kernel again for each size.
+ *
+ * Local memory is always an argument: PoCL 3.1 lets the threads that run groups share some of the arrays
+ * that a kernel declares __local. */
 #pragma OPENCL FP_CONTRACT ON
 
 #define LO_FN static inline
@@ -149,11 +152,12 @@ LO_FN float lo_lanes_max(lo_vec v) {
 #endif
 }
 
-/* ---- activation.h, for vectors ---- */
+/* ---- for activation.h ---- */
 #define lo_exp(x) exp(x)
 #define lo_erfc(x) erfc(x)
-#define lo_tanh(x) tanh(x)
 #define lo_rcp(x) (1.0f / (x))
+/* The built-in function may stop at the number before 1, even at infinity (PoCL's does). */
+LO_FN lo_vec lo_tanh(lo_vec x) { return fabs(x) > 9.1f ? copysign((lo_vec)(1.0f), x) : tanh(x); }
 
 /* ---- sums across the items of a group, as a tree: GROUP is a power of two ---- */
 #define LO_GROUP_REDUCE(name, expression)                                                          \

@@ -12,13 +12,15 @@ typedef struct lo_cl_product_kernel {
 } lo_cl_product_kernel;
 
 enum {
-  DEPTH = 16,         /* BK in product_gpu.cl */
-  GRID_LIMIT = 32768  /* groups along y and z: NVIDIA's limit is 65535 */
+  DEPTH = 16,
+  PAD = 1,           /* as in loop_gpu.cl */
+  GRID_LIMIT = 32768 /* groups along y and z: NVIDIA's limit is 65535 */
 };
 
 /* ---- What kernels are given ---- */
 
-static lo_cl_operand operand(const layerops_matrix *m, int across_rows, int64_t count, int64_t batch) {
+static lo_cl_operand operand(const layerops_matrix *m, int across_rows, int64_t count,
+                             int64_t batch) {
   return (lo_cl_operand){.offset = m->offset,
                          .across = across_rows ? m->stride : 1,
                          .along = across_rows ? 1 : m->stride,
@@ -63,7 +65,8 @@ void lo_cl_targets(lo_cl_launch *l, const lo_epilogue *e, const layerops_matrix 
   lo_cl_view_memory(l, &e->saved);
 }
 
-/* ---- Kernels on the operands as they lie: a grid of tiles, in pieces where it is too large ---- */
+/* ---- Kernels on the operands as they lie: a grid of tiles, in pieces where it is too large ----
+ */
 
 typedef struct grid {
   lo_cl_source source;
@@ -79,6 +82,8 @@ static layerops_status run_piece(layerops_context *ctx, const lo_product *p, con
   lo_cl_view_memory(&l, &p->a);
   lo_cl_view_memory(&l, &p->b);
   lo_cl_targets(&l, &p->epilogue, &p->c);
+  if (g->source == LO_CL_PRODUCT_GPU)
+    lo_cl_local(&l, lo_cl_gpu_local(g->rows, g->cols), sizeof(cl_float));
   lo_cl_bytes(&l, sizeof *params, params);
   if (!g->rows) {
     int64_t items = p->m * lo_cl_ceil(params->b.count, vector);
@@ -88,15 +93,21 @@ static layerops_status run_piece(layerops_context *ctx, const lo_product *p, con
                    batches);
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 static layerops_status run_grid(layerops_context *ctx, const lo_product *p, const grid *g) {
   int64_t width = g->cols ? g->cols * GRID_LIMIT : p->n;
   lo_cl_operand a = lo_cl_operand_a(p), b = lo_cl_operand_b(p);
   for (int64_t l = 0; l < p->batch; l += GRID_LIMIT)
     for (int64_t j = 0; j < p->n; j += width) {
-      lo_cl_product params = {.epilogue = lo_cl_epilogue_of(&p->epilogue, &p->c), .a = a, .b = b,
-                              .k = lo_cl_depth(p), .col = j, .batch = l};
+      lo_cl_product params = {.epilogue = lo_cl_epilogue_of(&p->epilogue, &p->c),
+                              .a = a,
+                              .b = b,
+                              .k = lo_cl_depth(p),
+                              .col = j,
+                              .batch = l};
       if (!params.k) params.epilogue.alpha = (lo_cl_scalar){-1, 0, 0};
       params.a.offset += l * a.batch_stride;
       params.b.offset += l * b.batch_stride + j * b.across;
@@ -117,13 +128,15 @@ static layerops_status run_gpu(layerops_context *ctx, const lo_cl_plan *plan, lo
 }
 
 /* 4 x 4 as in product_skinny.cl. */
-static layerops_status run_skinny(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region) {
+static layerops_status run_skinny(layerops_context *ctx, const lo_cl_plan *plan,
+                                  lo_cl_region region) {
   (void)region;
   grid g = {LO_CL_PRODUCT_SKINNY, NULL, 1, 4, 4};
   return run_grid(ctx, plan->product, &g);
 }
 
-static layerops_status run_plain(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region) {
+static layerops_status run_plain(layerops_context *ctx, const lo_cl_plan *plan,
+                                 lo_cl_region region) {
   (void)region;
   grid g = {LO_CL_PRODUCT_PLAIN, NULL, lo_cl_of(ctx)->device->class.group, 0, 0};
   return run_grid(ctx, plan->product, &g);
@@ -132,6 +145,11 @@ static layerops_status run_plain(layerops_context *ctx, const lo_cl_plan *plan, 
 static int64_t no_scratch(layerops_context *ctx, const lo_product *p) {
   (void)ctx, (void)p;
   return 0;
+}
+
+int64_t lo_cl_gpu_local(int64_t rows, int64_t cols) {
+  int64_t panels = DEPTH * (rows + PAD + cols + PAD), staged = rows * cols;
+  return panels > staged ? panels : staged;
 }
 
 /* ---- The list ---- */
@@ -147,16 +165,17 @@ static const char *refuse_cpu(layerops_context *ctx, const void *problem) {
   const lo_cl_device *d = lo_cl_of(ctx)->device;
   if (d->class.vector == 1) return "the device is not a CPU";
   int64_t bytes = lo_cl_cpu_scratch(ctx, q->p) + q->more;
-  if (ctx->args.workspace && bytes > ctx->args.workspace->bytes) return "the workspace is too small";
+  if (ctx->args.workspace && bytes > ctx->args.workspace->bytes)
+    return "the workspace is too small";
   return bytes > d->largest_buffer ? "its panels are larger than a buffer may be" : NULL;
 }
 
 static const char *refuse_gpu(const lo_cl_device *d, const int *tile) {
   if (d->class.vector != 1) return "the device is not a GPU";
-  int64_t panels = DEPTH * (tile[0] + tile[1] + 2), staged = tile[0] * tile[1];
-  int64_t bytes = (panels > staged ? panels : staged) * (int64_t)sizeof(float);
-  if (bytes > d->local_memory) return "the device has too little local memory";
-  return tile[0] / tile[2] * (tile[1] / tile[3]) > d->largest_group ? "its groups are too large" : NULL;
+  if (lo_cl_gpu_local(tile[0], tile[1]) * (int64_t)sizeof(float) > d->local_memory)
+    return "the device has too little local memory";
+  return tile[0] / tile[2] * (tile[1] / tile[3]) > d->largest_group ? "its groups are too large"
+                                                                    : NULL;
 }
 
 static const int large_tile[4] = {128, 64, 8, 4}, small_tile[4] = {32, 32, 2, 2};
@@ -222,7 +241,8 @@ layerops_status lo_cl_gemm(layerops_context *ctx, const layerops_gemm_args *args
   return run(ctx, &p);
 }
 
-layerops_status lo_cl_linear_forward(layerops_context *ctx, const layerops_linear_forward_args *args) {
+layerops_status lo_cl_linear_forward(layerops_context *ctx,
+                                     const layerops_linear_forward_args *args) {
   lo_product p;
   lo_product_linear(args, &p);
   return run(ctx, &p);

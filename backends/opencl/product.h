@@ -27,9 +27,13 @@ lo_cl_epilogue lo_cl_epilogue_of(const lo_epilogue *e, const layerops_matrix *c)
 /* The arguments that epilogue.cl names LO_TARGETS. */
 void lo_cl_targets(lo_cl_launch *l, const lo_epilogue *e, const layerops_matrix *c);
 
+/* Floats of local memory that loop_gpu.cl needs for tiles of rows x cols. */
+int64_t lo_cl_gpu_local(int64_t rows, int64_t cols);
+
 /* The dense product on CPU devices, product_cpu.c. */
 int64_t lo_cl_cpu_scratch(layerops_context *ctx, const lo_product *p);
-layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region);
+layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan,
+                                  lo_cl_region region);
 /* Packs `batch` operands into panels of `width`. */
 layerops_status lo_cl_cpu_pack(layerops_context *ctx, int width, const layerops_matrix *m,
                                const lo_cl_pack *p, int64_t batch, lo_cl_region to);
@@ -40,6 +44,8 @@ lo_cl_operand lo_cl_operand_b(const lo_product *p);
 /* k, or 0 where A and B are not to be read. */
 int64_t lo_cl_depth(const lo_product *p);
 
-static inline int64_t lo_cl_round(int64_t bytes) { return lo_cl_ceil(bytes, 64) * 64; }
+static inline int64_t lo_cl_round(int64_t bytes) {
+  return lo_cl_ceil(bytes, 64) * 64;
+}
 
 #endif

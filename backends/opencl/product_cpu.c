@@ -11,14 +11,18 @@ enum {
 
 /* How a product is cut into pieces. */
 typedef struct pieces {
-  int rows, cols;             /* of a tile */
-  int64_t k, m, n, batch;     /* of a piece: m and n are multiples of the tile */
-  int64_t a_bytes, b_bytes;   /* panels */
-  int64_t a_batch, b_batch;   /* matrices of a piece: 1 where all share one */
+  int rows, cols;           /* of a tile */
+  int64_t k, m, n, batch;   /* of a piece: m and n are multiples of the tile */
+  int64_t a_bytes, b_bytes; /* panels */
+  int64_t a_batch, b_batch; /* matrices of a piece: 1 where all share one */
 } pieces;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
 
 /* As many columns (or rows) as a piece of panels holds, in whole tiles. */
 static int64_t piece_of(int64_t count, int64_t k, int tile) {
@@ -68,7 +72,8 @@ static layerops_status pack(layerops_context *ctx, int width, const layerops_mat
   return lo_cl_cpu_pack(ctx, width, m, &p, batches, to);
 }
 
-/* Panels of rows [row, row + rows) and columns [col, col + cols), matrices [batch, batch + batches). */
+/* Panels of rows [row, row + rows) and columns [col, col + cols), matrices [batch, batch +
+ * batches). */
 static layerops_status multiply(layerops_context *ctx, const lo_product *p, const pieces *s,
                                 lo_cl_region a, lo_cl_region b, int64_t row, int64_t col,
                                 int64_t batch) {
@@ -78,7 +83,11 @@ static layerops_status multiply(layerops_context *ctx, const lo_product *p, cons
   int64_t groups = (int64_t)GROUPS_A_UNIT * lo_cl_of(ctx)->device->units;
   int64_t tiles = most(1, least(row_tiles, row_tiles * col_tiles * batches / groups));
   lo_cl_product params = {.epilogue = lo_cl_epilogue_of(&p->epilogue, &p->c),
-                          .k = s->k, .row = row, .col = col, .batch = batch, .tiles = tiles};
+                          .k = s->k,
+                          .row = row,
+                          .col = col,
+                          .batch = batch,
+                          .tiles = tiles};
   if (!s->k) params.epilogue.alpha = (lo_cl_scalar){-1, 0, 0};
   params.a = (lo_cl_operand){.offset = a.offset / (int64_t)sizeof(float), .count = rows};
   params.b = (lo_cl_operand){.offset = b.offset / (int64_t)sizeof(float), .count = cols};
@@ -94,7 +103,8 @@ static layerops_status multiply(layerops_context *ctx, const lo_product *p, cons
 }
 
 /* A's panels are kept from one piece of columns to the next where all rows fit in one piece. */
-layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan, lo_cl_region region) {
+layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan,
+                                  lo_cl_region region) {
   const lo_product *p = plan->product;
   pieces s = cut(ctx, p);
   lo_cl_operand a = lo_cl_operand_a(p), b = lo_cl_operand_b(p);
@@ -102,8 +112,8 @@ layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan,
   for (int64_t l = 0; l < p->batch; l += s.batch) {
     int64_t batches = least(s.batch, p->batch - l), packed_row = -1;
     for (int64_t j = 0; j < p->n; j += s.n) {
-      LO_TRY(pack(ctx, s.cols, &p->b, b, j, least(s.n, p->n - j), s.k, l,
-                  least(s.b_batch, batches), to_b));
+      LO_TRY(pack(ctx, s.cols, &p->b, b, j, least(s.n, p->n - j), s.k, l, least(s.b_batch, batches),
+                  to_b));
       for (int64_t i = 0; i < p->m; i += s.m) {
         if (i != packed_row)
           LO_TRY(pack(ctx, s.rows, &p->a, a, i, least(s.m, p->m - i), s.k, l,

@@ -1,6 +1,6 @@
 /* Dense: the steps are slabs of BK. */
-LO_KERNEL(THREADS) void product(lo_in a, lo_in b, LO_TARGETS, lo_cl_product p) {
-  __local float tile[TILES];
+LO_KERNEL(THREADS) void product(lo_in a, lo_in b, LO_TARGETS, __local float *tile,
+                                lo_cl_product p) {
   __local float *sA = tile, *sB = tile + TILE_A;
   const lo_targets targets = LO_TARGETS_OF(p.epilogue);
   const int tx = get_local_id(0) % COLUMNS, ty = get_local_id(0) / COLUMNS;

@@ -89,7 +89,8 @@ static const struct {
     [LO_CL_MOVE] = {{shape, move}, ""},
 };
 
-/* The whole text. activation.h is written for `float`, which stands for a vector while it passes. */
+/* The whole text. activation.h is written for `float`, which stands for a vector while it passes.
+ */
 static size_t compose(lo_cl_source source, char *to, size_t size) {
   const char *const *part = sources[source].part;
   size_t used = 0;
@@ -97,9 +98,9 @@ static size_t compose(lo_cl_source source, char *to, size_t size) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (!all[i]) continue;
     bool vectors = all[i] == activation;
-    int n = snprintf(to ? to + used : NULL, to ? size - used : 0, "%s%s%s",
-                     vectors ? "#define float lo_vec\n" : "", all[i],
-                     vectors ? "#undef float\n" : "");
+    int n =
+        snprintf(to ? to + used : NULL, to ? size - used : 0, "%s%s%s",
+                 vectors ? "#define float lo_vec\n" : "", all[i], vectors ? "#undef float\n" : "");
     used += (size_t)n;
   }
   return used;
@@ -127,25 +128,25 @@ static layerops_status build_failed(lo_cl_world *w, cl_program program, const ch
   char shown[SHOWN + 1] = "no log";
   lo_cl.clGetProgramBuildInfo(program, w->device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
   char *log = size > 1 ? calloc(1, size + 1) : NULL;
-  if (log &&
-      lo_cl.clGetProgramBuildInfo(program, w->device->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) ==
-          CL_SUCCESS)
+  if (log && lo_cl.clGetProgramBuildInfo(program, w->device->id, CL_PROGRAM_BUILD_LOG, size, log,
+                                         NULL) == CL_SUCCESS)
     snprintf(shown, sizeof shown, "%.*s", SHOWN, log + strspn(log, " \n\t"));
   free(log);
   for (char *p = shown; *p; p++)
     if (*p == '\n') *p = p[1] ? '|' : 0;
-  return lo_fail(LAYEROPS_ERROR_BUILD, "clBuildProgram: %s: %s (options: %s)", lo_cl_error_name(error),
-                 shown, options);
+  return lo_fail(LAYEROPS_ERROR_BUILD, "clBuildProgram: %s: %s (options: %s)",
+                 lo_cl_error_name(error), shown, options);
 }
 
-static cl_program from_binary(lo_cl_world *w, const char *options, const char *text, size_t text_size) {
+static cl_program from_binary(lo_cl_world *w, const char *options, const char *text,
+                              size_t text_size) {
   size_t size;
   unsigned char *binary = lo_cl_cache_load(text, text_size, &size);
   if (!binary) return NULL;
   const unsigned char *bytes = binary;
   cl_int status = CL_SUCCESS, error = CL_SUCCESS;
-  cl_program p = lo_cl.clCreateProgramWithBinary(w->context, 1, &w->device->id, &size, &bytes, &status,
-                                                 &error);
+  cl_program p = lo_cl.clCreateProgramWithBinary(w->context, 1, &w->device->id, &size, &bytes,
+                                                 &status, &error);
   free(binary);
   if (!p) return NULL;
   if (error == CL_SUCCESS && status == CL_SUCCESS &&
@@ -161,7 +162,8 @@ static void save_binary(lo_cl_world *w, cl_program p, const char *text, size_t t
   cl_device_id devices[MOST];
   size_t sizes[MOST] = {0}, count = 0;
   unsigned char *binaries[MOST] = {NULL};
-  if (lo_cl.clGetProgramInfo(p, CL_PROGRAM_DEVICES, sizeof devices, devices, &count) != CL_SUCCESS ||
+  if (lo_cl.clGetProgramInfo(p, CL_PROGRAM_DEVICES, sizeof devices, devices, &count) !=
+          CL_SUCCESS ||
       lo_cl.clGetProgramInfo(p, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS)
     return;
   count /= sizeof *devices;
@@ -234,7 +236,8 @@ static layerops_status add(layerops_context *ctx, lo_cl_world *w, lo_cl_source s
   return LAYEROPS_OK;
 }
 
-/* Under the lock while it compiles: whoever wants the same program waits for it instead of compiling. */
+/* Under the lock while it compiles: whoever wants the same program waits for it instead of
+ * compiling. */
 layerops_status lo_cl_program_get(layerops_context *ctx, lo_cl_world *w, lo_cl_source source,
                                   const int *number, cl_program *program) {
   pthread_mutex_lock(&w->lock);

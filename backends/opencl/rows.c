@@ -3,6 +3,10 @@
 
 #include "backends/opencl/opencl.h"
 
+static int group_of(layerops_context *ctx) {
+  return lo_cl_of(ctx)->device->class.group;
+}
+
 layerops_status lo_cl_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
   lo_cl_rows p = {.rows = a->x.rows,
                   .cols = a->x.cols,
@@ -13,8 +17,9 @@ layerops_status lo_cl_softmax(layerops_context *ctx, const layerops_softmax_args
   lo_cl_launch l = lo_cl_start(ctx, LO_CL_ROWS, NULL, "softmax");
   lo_cl_view_memory(&l, &a->x);
   lo_cl_view_memory(&l, &a->y);
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_float));
   lo_cl_bytes(&l, sizeof p, &p);
-  return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group, p.rows, 1, 1);
+  return lo_cl_run(&l, group_of(ctx), p.rows, 1, 1);
 }
 
 static layerops_status count_labels(layerops_context *ctx, const layerops_cross_entropy_args *a,
@@ -24,8 +29,10 @@ static layerops_status count_labels(layerops_context *ctx, const layerops_cross_
   lo_cl_view_memory(&l, &a->labels);
   lo_cl_memory(&l, scratch);
   lo_cl_fault_memory(&l);
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_int));
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_long));
   lo_cl_bytes(&l, sizeof *p, p);
-  return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group, 1, 1, 1);
+  return lo_cl_run(&l, group_of(ctx), 1, 1, 1);
 }
 
 static layerops_status each_row(layerops_context *ctx, const layerops_cross_entropy_args *a,
@@ -39,8 +46,10 @@ static layerops_status each_row(layerops_context *ctx, const layerops_cross_entr
   lo_cl_view_memory(&l, &a->dlogits);
   lo_cl_scalar_memory(&l, &a->grad_scale);
   lo_cl_memory(&l, scratch);
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_float));
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_long));
   lo_cl_bytes(&l, sizeof *p, p);
-  return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group, p->rows, 1, 1);
+  return lo_cl_run(&l, group_of(ctx), p->rows, 1, 1);
 }
 
 static layerops_status summary(layerops_context *ctx, const layerops_cross_entropy_args *a,
@@ -50,11 +59,14 @@ static layerops_status summary(layerops_context *ctx, const layerops_cross_entro
   lo_cl_memory(&l, scratch);
   lo_cl_view_memory(&l, &a->loss);
   lo_cl_view_memory(&l, &a->correct);
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_float));
+  lo_cl_local(&l, group_of(ctx), sizeof(cl_int));
   lo_cl_bytes(&l, sizeof *p, p);
-  return lo_cl_run(&l, lo_cl_of(ctx)->device->class.group, 1, 1, 1);
+  return lo_cl_run(&l, group_of(ctx), 1, 1, 1);
 }
 
-/* The mean's divisor must be known before the first gradient: labels are counted, and judged, first. */
+/* The mean's divisor must be known before the first gradient: labels are counted, and judged,
+ * first. */
 layerops_status lo_cl_cross_entropy(layerops_context *ctx, const layerops_cross_entropy_args *a) {
   enum { HEAD = 16 }; /* words before the rows' */
   int64_t m = a->logits.rows;

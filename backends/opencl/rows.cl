@@ -30,8 +30,7 @@ LO_FN lo_row lo_look(lo_in x, const lo_cl_view *v, long i, long cols, __local fl
   return r;
 }
 
-LO_KERNEL(GROUP) void softmax(lo_in x, lo_out y, lo_cl_rows p) {
-  __local float lanes[GROUP];
+LO_KERNEL(GROUP) void softmax(lo_in x, lo_out y, __local float *lanes, lo_cl_rows p) {
   const long i = get_group_id(0);
   const lo_row r = lo_look(x, &p.x, i, p.cols, lanes);
   const float shift = p.log ? log(r.sum) : 0.0f;
@@ -45,9 +44,8 @@ LO_KERNEL(GROUP) void softmax(lo_in x, lo_out y, lo_cl_rows p) {
 
 /* One group: how many rows count, and the first label that is out of range. */
 LO_KERNEL(GROUP)
-void count_labels(__global const int *labels, __global int *scratch, __global int *fault, lo_cl_rows p) {
-  __local int lanes[GROUP];
-  __local long first[GROUP];
+void count_labels(__global const int *labels, __global int *scratch, __global int *fault,
+                  __local int *lanes, __local long *first, lo_cl_rows p) {
   const int item = get_local_id(0);
   int counted = 0;
   long bad = p.rows;
@@ -72,36 +70,38 @@ void count_labels(__global const int *labels, __global int *scratch, __global in
     lo_report(fault, LO_CL_FAULT_LABELS, bad, labels[p.labels.offset + bad], p.cols);
 }
 
-/* Where a row's largest element stands first, NaN being larger than all; of one item's elements. */
-typedef struct lo_best {
-  float value;
-  long at;
-} lo_best;
-
-LO_FN int lo_beats(float value, long at, lo_best b) {
-  if (b.at < 0) return 1;
-  if (isnan(value) || isnan(b.value)) return isnan(value) && (!isnan(b.value) || at < b.at);
-  return value > b.value || (value == b.value && at < b.at);
+/* Is a row's element the largest so far? NaN is larger than all, and the first of equals counts. */
+LO_FN int lo_beats(float value, long at, float best, long best_at) {
+  if (best_at < 0) return 1;
+  if (isnan(value) || isnan(best)) return isnan(value) && (!isnan(best) || at < best_at);
+  return value > best || (value == best && at < best_at);
 }
 
+/* Where the largest element of row i stands first; -1 in an empty row. */
 LO_FN long lo_largest(lo_in x, const lo_cl_view *v, long i, long cols, __local float *lanes,
                       __local long *places) {
   const int item = get_local_id(0);
-  lo_best best = {0.0f, -1};
+  float best = 0.0f;
+  long best_at = -1;
   LO_ROLLED for (long j = item; j < cols; j += GROUP) {
     const float value = lo_get(x, lo_at(v, i, j), v->type);
-    if (lo_beats(value, j, best)) best.value = value, best.at = j;
+    if (lo_beats(value, j, best, best_at)) {
+      best = value;
+      best_at = j;
+    }
   }
-  lanes[item] = best.value;
-  places[item] = best.at;
+  barrier(CLK_LOCAL_MEM_FENCE); /* a sum before may still be read */
+  lanes[item] = best;
+  places[item] = best_at;
   barrier(CLK_LOCAL_MEM_FENCE);
-  best.value = lanes[0];
-  best.at = places[0];
-  for (int l = 1; l < GROUP; l++)
-    if (places[l] >= 0 && lo_beats(lanes[l], places[l], best))
-      best.value = lanes[l], best.at = places[l];
+  if (item == 0)
+    for (int l = 1; l < GROUP; l++)
+      if (places[l] >= 0 && lo_beats(lanes[l], places[l], lanes[0], places[0])) {
+        lanes[0] = lanes[l];
+        places[0] = places[l];
+      }
   barrier(CLK_LOCAL_MEM_FENCE);
-  return best.at;
+  return places[0];
 }
 
 /* p (log(sum) + shift - x), 0 where p is 0. */
@@ -113,9 +113,7 @@ LO_FN lo_vec lo_losses_of(lo_vec share, lo_vec x, const lo_row *r, float log_sum
 LO_KERNEL(GROUP)
 void cross_entropy(lo_in logits, __global const int *labels, lo_in probabilities, lo_out losses,
                    lo_out dlogits, __global const float *grad_scale, __global float *scratch,
-                   lo_cl_rows p) {
-  __local float lanes[GROUP];
-  __local long places[GROUP];
+                   __local float *lanes, __local long *places, lo_cl_rows p) {
   const long i = get_group_id(0);
   const int item = get_local_id(0);
   __global int *counts = (__global int *)scratch;
@@ -179,9 +177,8 @@ void cross_entropy(lo_in logits, __global const int *labels, lo_in probabilities
 
 /* One group: the rows' losses and hits, summed. */
 LO_KERNEL(GROUP)
-void summary(__global const float *scratch, lo_out loss, lo_out correct, lo_cl_rows p) {
-  __local float lanes[GROUP];
-  __local int hits[GROUP];
+void summary(__global const float *scratch, lo_out loss, lo_out correct, __local float *lanes,
+             __local int *hits, lo_cl_rows p) {
   __global const int *counts = (__global const int *)scratch;
   const int item = get_local_id(0);
   int hit = 0;

@@ -5,8 +5,12 @@
 
 enum { LEAST_ITEM = 1024, ITEMS_A_UNIT = 4 }; /* CPU: a task is worth its start; balance */
 
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 /* Elements of an item: on CPUs as many as leave each core some, in whole vectors. */
 static int64_t item_size(const lo_cl_device *d, int64_t elements) {
@@ -38,5 +42,6 @@ int64_t lo_cl_shape_groups(layerops_context *ctx, const lo_cl_shape *shape) {
 }
 
 layerops_status lo_cl_run_shape(lo_cl_launch *l, const lo_cl_shape *shape) {
-  return lo_cl_run(l, lo_cl_of(l->ctx)->device->class.group, lo_cl_shape_groups(l->ctx, shape), 1, 1);
+  return lo_cl_run(l, lo_cl_of(l->ctx)->device->class.group, lo_cl_shape_groups(l->ctx, shape), 1,
+                   1);
 }

@@ -23,8 +23,7 @@ void chunks(__global const float *scratch, lo_out to, __global const float *beta
 }
 
 /* One group: item l of GROUP takes every GROUP-th vector, then the items are summed as a tree. */
-LO_KERNEL(GROUP) void total(__global const float *scratch, lo_out to, lo_cl_total p) {
-  __local float lanes[GROUP];
+LO_KERNEL(GROUP) void total(__global const float *scratch, lo_out to, __local float *lanes, lo_cl_total p) {
   const int item = get_local_id(0);
   lo_vec sum = (lo_vec)(0.0f);
   for (long i = item * VW; i < p.count; i += GROUP * VW)

@@ -1,5 +1,6 @@
-/* What the contexts of a device share: one cl_context, so that buffers can be used by all of them, and its
- * programs. A user's queue brings a cl_context of its own: another world, as long as contexts use it. */
+/* What the contexts of a device share: one cl_context, so that buffers can be used by all of them,
+ * and its programs. A user's queue brings a cl_context of its own: another world, as long as
+ * contexts use it. */
 #include <config.h>
 
 #include <stdio.h>
@@ -14,9 +15,11 @@ static const lo_cl_class cpu_classes[] = {
     {"cpu", .vector = 8, .rows = 4, .vectors = 3, .group = 1, .item = 16384},
     {"cpu", .vector = 4, .rows = 4, .vectors = 2, .group = 1, .item = 16384},
 };
-static const lo_cl_class gpu_class = {"gpu", .vector = 1, .rows = 1, .vectors = 1, .group = 128, .item = 1};
+static const lo_cl_class gpu_class = {"gpu",        .vector = 1,  .rows = 1,
+                                      .vectors = 1, .group = 128, .item = 1};
 
-/* The class by the device's type; LAYEROPS_OPENCL_CLASS overrides it, so that one device can test both. */
+/* The class by the device's type; LAYEROPS_OPENCL_CLASS overrides it, so that one device can test
+ * both. */
 static lo_cl_class class_of(cl_device_id id) {
   cl_device_type type = 0;
   cl_uint width = 0;
@@ -102,8 +105,8 @@ static layerops_status make(layerops_context *ctx, lo_cl_device *device, cl_cont
     destroy(w);
     return status;
   }
-  /* One use more than it has contexts keeps the device's own world for ever: buffers may outlive all
-   * contexts, and opening again must not compile again. */
+  /* One use more than it has contexts keeps the device's own world for ever: buffers may outlive
+   * all contexts, and opening again must not compile again. */
   w->user = context != NULL;
   w->contexts = w->user ? 0 : 1;
   w->next = device->worlds;
