@@ -114,3 +114,13 @@ check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math
 %C%_cpu_cgroup_LDADD = $(inside)
 %C%_cpu_math_SOURCES = %D%/cpu_math.c %D%/tap.h
 %C%_cpu_math_LDADD = $(inside)
+
+# The OpenCL backend: what is its own, and every operation once more as on the other class of devices.
+if HAVE_OPENCL
+check_PROGRAMS += %D%/opencl %D%/opencl_kernels
+%C%_opencl_SOURCES = %D%/opencl.c %D%/devices.h %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_opencl_LDADD = $(inside)
+%C%_opencl_kernels_SOURCES = %D%/opencl_kernels.c %D%/devices.h %D%/tap.h
+%C%_opencl_kernels_LDADD = $(inside)
+check_SCRIPTS += %D%/opencl_class.t
+endif
