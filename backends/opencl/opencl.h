@@ -14,7 +14,7 @@
 
 /* What kernels are compiled for: a class of devices. */
 typedef struct lo_cl_class {
-  const char *name;  /* "cpu", "gpu" */
+  const char *name;  /* "cpu16", ..., "gpu" */
   int vector;        /* VW */
   int rows, vectors; /* CPU: MR and NV of the product's tile */
   int group;         /* GROUP: work-items of a group */
