@@ -17,7 +17,7 @@ template <class T, int BLOCK> struct bsr_steps {
   const float *x0; /* column 0 of x */
   const int *column, *end;
   int next_column;
-  int steps, sub;
+  int steps, whole, sub;
 
   __device__ __forceinline__ bsr_steps(const lo_cu_bsr &params, lo_i64 row0, lo_i64 block_row)
       : p(params), x(params.x, 0, row0, 0, 1 << 30), w(params.w, 0, 0, 0, 1 << 30), x0(x.p),
@@ -26,13 +26,14 @@ template <class T, int BLOCK> struct bsr_steps {
     column = p.column + begin;
     end = p.column + stop;
     steps = (stop - begin) * (BLOCK / T::BK);
+    whole = x.whole(p.x, row0) ? steps : 0;
     w.p += (lo_i64)begin * BLOCK * BLOCK;
     if (steps) x.p = x0 + (lo_i64)*column * BLOCK;
     next_column = steps && column + 1 < end ? column[1] : 0;
   }
-  __device__ __forceinline__ void fetch() {
-    x.fetch(p.x);
-    w.fetch(p.w);
+  template <bool WHOLE> __device__ __forceinline__ void fetch() {
+    x.template fetch<WHOLE>(p.x);
+    w.template fetch<WHOLE>(p.w);
   }
   __device__ __forceinline__ void next() {
     sub += T::BK;
@@ -54,18 +55,20 @@ template <class T, int BLOCK> struct bsr_steps {
 template <class T, int BLOCKS>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     bsr_kernel(const __grid_constant__ lo_cu_bsr p) {
-  __shared__ __align__(16) float shared[T::WORDS];
-  lo_place<T> at;
+  __shared__ __align__(128) float shared[T::WORDS];
+  __shared__ __align__(16) float bias[T::BN];
   lo_i64 tm, block_row;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.block_rows, tm, block_row);
   lo_i64 row0 = tm * T::BM, col0 = block_row * T::BN;
+  lo_stage_bias<T::BN>(p.e, bias, col0, col0 + T::BN);
   bsr_steps<T, T::BN> it(p, row0, block_row);
   if (lo_scalar_float(p.e.alpha) == 0.0f) it.steps = 0;
-  float acc[T::TM][T::TN];
-  lo_main_loop<T>(acc, shared, it, at);
+  lo_simt_core<float, T> core;
+  lo_main_loop(core, shared, it);
   float alpha = lo_scalar_float(p.e.alpha);
-  lo_drain<T>(acc, shared, at, [&](int r, int c, float4 quad) {
-    if (row0 + r < p.m) lo_epilogue4(p.e, alpha, 0.0f, quad, 0, row0 + r, col0 + c, 4);
+  core.drain(shared, [&](int r, int c, float4 quad) {
+    if (row0 + r < p.m)
+      lo_epilogue4(p.e, alpha, 0.0f, quad, *(const float4 *)(bias + c), 0, row0 + r, col0 + c, 4);
   });
 }
 

@@ -166,6 +166,7 @@ layerops_status lo_cuda_open(layerops_context *ctx, int index, const layerops_op
 /* Errors are of no use here: what can be given back is. */
 void lo_cuda_close(layerops_context *ctx) {
   lo_cuda_state *s = lo_cuda(ctx);
+  free(s->plans);
   cudaFree(s->faults);
   cudaFreeHost(s->pinned);
   for (int i = 0; i < 2; i++)

@@ -24,6 +24,7 @@ typedef struct lo_cuda_state {
   int architecture; /* whose kernels run: the device's, or LAYEROPS_CUDA_ARCH */
   char forced[48];  /* LAYEROPS_CUDA_KERNEL: only the kernel of this name; "": all */
   struct CUevent_st *mark;
+  struct lo_cuda_plans *plans; /* plan.c's */
 
   /* Pinned memory through which small copies go, in two halves; used[i] is set when the queue has
    * passed half i. */
@@ -56,6 +57,8 @@ lo_u64 *lo_cuda_index_fault(layerops_context *ctx, int64_t limit);
 
 /* ---- Views, scalars and grids as kernels take them. */
 lo_cu_view lo_cuda_view(const layerops_matrix *m);
+/* Whether that many neighbours, from a column that the number divides, may be moved at once. */
+bool lo_cuda_aligned(const layerops_matrix *m, int elements);
 lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s);
 
 /* Makes one row of each view where all are tight, so that rows need no tails. */

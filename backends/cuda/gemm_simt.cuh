@@ -1,10 +1,6 @@
 /* The main loop for any architecture: f32 arithmetic on the ordinary cores; 16-bit operands become
  * f32 on their way to shared memory.
  *
- *   memory -> registers -> shared memory (two stages, k-major) -> fragments in registers -> sums
- *
- * While one stage is multiplied, the next is on its way in registers; one barrier a step.
- *
  * Shared memory has no bank conflicts: element (k, i) of a stage lies at k * PITCH + (i ^
  * swizzle(k)). The swizzle moves whole quads of an aligned group of 32 words, so that quads are
  * read and written at once, and the four scalar stores of a quad that ran along k find 32 banks.
@@ -13,7 +9,7 @@
 #ifndef LO_CUDA_GEMM_SIMT_CUH
 #define LO_CUDA_GEMM_SIMT_CUH
 
-#include "backends/cuda/epilogue.cuh"
+#include "backends/cuda/main_loop.cuh"
 
 template <int BM_, int BN_, int BK_, int TM_, int TN_, int LX_> struct lo_tile {
   static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, LX = LX_, LY = 32 / LX_;
@@ -72,6 +68,7 @@ template <> struct lo_raw<unsigned short> {
 /* Brings BK x EXTENT elements of an operand to shared memory, step by step. A thread's quads lie
  * along `inner`, the dimension that is contiguous in memory: k, or m (n). */
 template <class E, bool K_INNER, int EXTENT, int BK, int PITCH, int THREADS> struct lo_loader {
+  static constexpr int WIDTH = 4; /* elements of a load */
   static constexpr int QUADS = EXTENT * BK / 4, LOADS = (QUADS + THREADS - 1) / THREADS;
   static constexpr int EACH = K_INNER ? BK / 4 : EXTENT / 4; /* quads of an outer line */
   static constexpr int OUTER_STEP = THREADS / EACH, SWIZZLE = 128 / BK;
@@ -97,12 +94,19 @@ template <class E, bool K_INNER, int EXTENT, int BK, int PITCH, int THREADS> str
                  : (k0 + outer()) * o.stride + first + inner());
   }
 
-  __device__ __forceinline__ void fetch(const lo_cu_operand &o) {
+  /* Whether all of a thread's quads lie inside, whole, in each step of BK that k_count has in full.
+   */
+  __device__ __forceinline__ bool whole(const lo_cu_operand &o, lo_i64 first) const {
+    return o.vector && first + EXTENT <= o.extent;
+  }
+
+  /* WHOLE: nothing need be asked. */
+  template <bool WHOLE> __device__ __forceinline__ void fetch(const lo_cu_operand &o) {
 #pragma unroll
     for (int l = 0; l < LOADS; l++) {
       const E *q = p + l * OUTER_STEP * o.stride;
       bool in = l * OUTER_STEP < outer_left;
-      if (in && o.vector && inner_left >= 4)
+      if (WHOLE || (in && o.vector && inner_left >= 4))
         raw[l] = lo_raw<E>::load(q);
       else
         raw[l] = lo_raw<E>::some(q, in ? inner_left : 0);
@@ -142,11 +146,16 @@ template <class E, bool K_INNER, int EXTENT, int BK, int PITCH, int THREADS> str
     }
   }
 
-  /* Adds what was fetched to sums over k of four neighbours: where they lie side by side in memory.
-   */
-  __device__ __forceinline__ void add_to(float4 &sum, int bf16) const {
+  /* Adds what was fetched to sums over k of four neighbours: where they lie along m in memory. */
+  __device__ __forceinline__ void add_to(float (&sums)[4], int bf16) const {
 #pragma unroll
-    for (int l = 0; l < LOADS; l++) sum = lo_add4(sum, lo_raw<E>::wide(raw[l], bf16));
+    for (int l = 0; l < LOADS; l++) {
+      float4 f = lo_raw<E>::wide(raw[l], bf16);
+      sums[0] += f.x;
+      sums[1] += f.y;
+      sums[2] += f.z;
+      sums[3] += f.w;
+    }
   }
 };
 
@@ -177,32 +186,6 @@ LO_FN void lo_multiply(float (&acc)[T::TM][T::TN], const float *stage, const lo_
     for (int i = 0; i < T::TM; i++)
 #pragma unroll
       for (int j = 0; j < T::TN; j++) acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
-  }
-}
-
-/* The steps of an iterator through both stages. Iterator: steps; fetch() brings the current step's
- * elements into registers, next() moves on, store() puts them into a stage. */
-template <class T, class Iterator>
-LO_FN void lo_main_loop(float (&acc)[T::TM][T::TN], float *shared, Iterator &it,
-                        const lo_place<T> &at) {
-#pragma unroll
-  for (int i = 0; i < T::TM; i++)
-#pragma unroll
-    for (int j = 0; j < T::TN; j++) acc[i][j] = 0.0f;
-  if (it.steps == 0) return;
-  it.fetch();
-  it.store(shared);
-  __syncthreads();
-#pragma unroll 1
-  for (int s = 0; s < it.steps; s++) {
-    bool more = s + 1 < it.steps;
-    if (more) {
-      it.next();
-      it.fetch();
-    }
-    lo_multiply<T>(acc, shared + s % 2 * T::STAGE, at);
-    if (more) it.store(shared + (s + 1) % 2 * T::STAGE);
-    __syncthreads();
   }
 }
 
@@ -238,92 +221,27 @@ LO_FN void lo_drain(const float (&acc)[T::TM][T::TN], float *shared, const lo_pl
   }
 }
 
-/* ---- The dense product. A and B are loaders. */
-template <class T, class A, class B> struct lo_dense_steps {
-  const lo_cu_gemm &p;
-  A a;
-  B b;
-  int steps;
-  bool sum; /* side sums over k of op(A)'s rows are wanted */
-  float4 sums;
-  __device__ __forceinline__ void fetch() {
-    a.fetch(p.a);
-    b.fetch(p.b);
+/* E: float, or unsigned short for 16-bit operands. */
+template <class E, class T> struct lo_simt_core {
+  static constexpr int BM = T::BM, BN = T::BN, BK = T::BK, THREADS = T::THREADS;
+  static constexpr int STAGE = T::STAGE, OFFSET_B = T::BK * T::PA;
+  template <bool K_INNER> using loader_a = lo_loader<E, K_INNER, BM, BK, T::PA, THREADS>;
+  template <bool K_INNER> using loader_b = lo_loader<E, K_INNER, BN, BK, T::PB, THREADS>;
+  lo_place<T> at;
+  float acc[T::TM][T::TN];
+
+  __device__ __forceinline__ lo_simt_core() {
+#pragma unroll
+    for (int i = 0; i < T::TM; i++)
+#pragma unroll
+      for (int j = 0; j < T::TN; j++) acc[i][j] = 0.0f;
   }
-  __device__ __forceinline__ void next() {
-    a.advance(p.a);
-    b.advance(p.b);
+  __device__ __forceinline__ void multiply(const float *stage) {
+    lo_multiply<T>(acc, stage, at);
   }
-  __device__ __forceinline__ void store(float *stage) {
-    if (sum) a.add_to(sums, p.bf16);
-    a.store(stage, p.bf16);
-    b.store(stage + T::BK * T::PA, p.bf16);
+  template <class Each> __device__ __forceinline__ void drain(float *shared, Each each) {
+    lo_drain<T>(acc, shared, at, each);
   }
 };
-
-/* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
- * order of the threads. op(A) is transposed: a thread's quad lies along m. */
-template <class T>
-LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, float4 sums, float beta, lo_i64 row0) {
-  constexpr int EACH = T::BM / 4, LINES = T::THREADS / EACH;
-  *(float4 *)(shared + threadIdx.x / EACH * T::BM + threadIdx.x % EACH * 4) = sums;
-  __syncthreads();
-  for (int r = threadIdx.x; r < T::BM && row0 + r < p.m; r += T::THREADS) {
-    float sum = 0;
-    for (int line = 0; line < LINES; line++) sum += shared[line * T::BM + r];
-    if (p.split > 1)
-      p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
-    else
-      lo_finish_row_sum(p.e, beta, row0 + r, sum);
-  }
-  __syncthreads();
-}
-
-/* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
- * share operands in the second-level cache. */
-LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
-  lo_i64 group = tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
-  lo_i64 height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
-  tn = rest / height;
-  tm = 8 * group + rest - tn * height;
-}
-
-/* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
-template <class E, class T, bool TRANS_A, bool TRANS_B>
-LO_FN void lo_gemm_simt(const lo_cu_gemm &p) {
-  typedef lo_loader<E, !TRANS_A, T::BM, T::BK, T::PA, T::THREADS> A;
-  typedef lo_loader<E, TRANS_B, T::BN, T::BK, T::PB, T::THREADS> B;
-  __shared__ __align__(16) float shared[T::WORDS];
-  lo_place<T> at;
-  lo_i64 tm, tn;
-  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
-  lo_i64 row0 = tm * T::BM, col0 = tn * T::BN, k0 = blockIdx.y * p.slice;
-  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
-  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
-  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
-  for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    lo_dense_steps<T, A, B> it = {p,
-                                  A(p.a, l, row0, k0, k_count),
-                                  B(p.b, l, col0, k0, k_count),
-                                  (k_count + T::BK - 1) / T::BK,
-                                  sum,
-                                  make_float4(0, 0, 0, 0)};
-    float acc[T::TM][T::TN];
-    lo_main_loop<T>(acc, shared, it, at);
-    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
-    if (sum) lo_drain_sums<T>(p, shared, it.sums, beta, row0);
-    lo_drain<T>(acc, shared, at, [&](int r, int c, float4 quad) {
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) return;
-      if (p.split > 1) {
-        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
-        *(float4 *)(p.partial + line * p.pitch + col) = quad;
-      } else {
-        lo_epilogue4(p.e, alpha, beta, quad, l, row, col, lo_quad_count(p.n, col));
-      }
-    });
-  }
-}
 
 #endif

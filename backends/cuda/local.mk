@@ -1,11 +1,15 @@
 EXTRA_DIST += \
 	%D%/bsr.cu \
+	%D%/dot.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_launch.cuh \
+	%D%/gemm_mma.cu \
+	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
 	%D%/prelude.cuh \
@@ -26,6 +30,7 @@ library_parts += %D%/libcuda.la
 	%D%/elementwise.cu \
 	%D%/gemm_16.cu \
 	%D%/gemm_f32.cu \
+	%D%/gemm_mma.cu \
 	%D%/launch.h \
 	%D%/memory.c \
 	%D%/move.cu \

@@ -24,7 +24,8 @@ static layerops_status scratch(layerops_context *ctx, int64_t bytes, char **out)
 
 static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
   lo_cu_view v = lo_cuda_view(m);
-  return (lo_cu_operand){v.p, extent, v.stride, v.batch_stride, k_inner, v.vector};
+  return (lo_cu_operand){
+      v.p, extent, v.stride, v.batch_stride, k_inner, v.vector, lo_cuda_aligned(m, 8)};
 }
 
 static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, int64_t k) {
@@ -50,8 +51,10 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
     int64_t left = count - g->tile0;
     lo_cu_grid grid = {left < LARGEST_GRID ? left : LARGEST_GRID, g->split,
                        g->batch < 65535 ? g->batch : 65535, 0};
-    int error = type == LAYEROPS_F32 ? lo_cu_run_gemm_f32(plan->tile, g, grid, lo_cuda(ctx)->stream)
-                                     : lo_cu_run_gemm_16(plan->tile, g, grid, lo_cuda(ctx)->stream);
+    void *stream = lo_cuda(ctx)->stream;
+    int error = plan->mma >= 0         ? lo_cu_run_gemm_mma(plan->tile, plan->mma, g, grid, stream)
+                : type == LAYEROPS_F32 ? lo_cu_run_gemm_f32(plan->tile, g, grid, stream)
+                                       : lo_cu_run_gemm_16(plan->tile, g, grid, stream);
     LO_TRY(lo_cuda_check(ctx, error, what));
   }
   if (g->split == 1) return LAYEROPS_OK;
@@ -73,6 +76,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
+                  .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
                   .pitch = (p->n + 3) / 4 * 4,
@@ -255,7 +259,7 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
   lo_epilogue e;
   lo_epilogue_bsr(a, &e);
   lo_cu_bsr p = {.x = operand(&a->x, q.m, 1),
-                 .w = {w->values->native, w->block, w->block, 0, 1, 1},
+                 .w = {w->values->native, w->block, w->block, 0, 1, 1, 1},
                  .row_start = w->row_start->native,
                  .column = w->column->native,
                  .m = q.m,

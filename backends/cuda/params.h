@@ -34,7 +34,8 @@ typedef struct lo_cu_operand {
   lo_i64 extent; /* m or n */
   lo_i64 stride, batch_stride;
   int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
-  int vector;
+  int vector;  /* four neighbours may be moved at once */
+  int vector8; /* eight */
 } lo_cu_operand;
 
 typedef struct lo_cu_gemm {
@@ -44,6 +45,7 @@ typedef struct lo_cu_gemm {
   lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
+  int swapped;         /* LO_CU_DOT: the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   lo_i64 pitch;        /* n, rounded up to 4 */
@@ -57,6 +59,12 @@ typedef struct lo_cu_bsr {
   lo_cu_epilogue e;
 } lo_cu_bsr;
 
+/* In place of a tile's number: dot products of long lines with at most LO_CU_DOT_LINES short ones,
+ * a block for each LO_CU_DOT_EACH lines. */
+#define LO_CU_DOT       (-1)
+#define LO_CU_DOT_LINES 8
+#define LO_CU_DOT_EACH  16
+
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
  * loop's share, in percent, of what an SM full of such blocks could multiply (see
@@ -68,7 +76,13 @@ typedef struct lo_cu_bsr {
   X(64, 64, 16, 8, 4, 8, 5, 70)                                                                    \
   X(32, 32, 32, 4, 4, 8, 8, 50)
 
-/* The same for block-sparse products: BN is the size of a block.
+/* The tiles of the tensor cores' main loop, in steps of 32: a warp has WM x WN outputs.
+ * X(BM, BN, WM, WN, BLOCKS, RATE) */
+#define LO_CU_MMA_TILES(X)                                                                         \
+  X(128, 128, 64, 64, 2, 60)                                                                       \
+  X(64, 64, 32, 32, 4, 35)
+
+/* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
 #define LO_CU_BSR_TILES(X)                                                                         \
   X(128, 32, 16, 8, 4, 8, 5)                                                                       \

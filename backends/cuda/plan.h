@@ -6,8 +6,10 @@
 #include "common/product.h"
 
 typedef struct lo_cuda_plan {
-  int tile; /* of LO_CU_TILES */
-  int bm, bn;
+  int mma;     /* -1: ordinary cores; else the instruction, as lo_cu_run_gemm_mma takes it */
+  int tile;    /* of LO_CU_TILES or LO_CU_MMA_TILES, or LO_CU_DOT */
+  int bm, bn;  /* of LO_CU_DOT: the dimension that is short has the other one's worth */
+  int swapped; /* LO_CU_DOT: the long operand is A */
   int split;
   int64_t slice;
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */

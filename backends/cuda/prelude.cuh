@@ -107,17 +107,49 @@ LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
   }
 }
 
+/* Two elements side by side in one switch: their long chains of arithmetic overlap. A kind that is
+ * not named here goes one by one. */
+#define LO_PAIR_CASE(KIND)                                                                         \
+  case KIND:                                                                                       \
+    return make_float2(LO_PAIR(KIND, x), LO_PAIR(KIND, y));
+#define LO_PAIR_CASES                                                                              \
+  LO_PAIR_CASE(LO_ACT_RELU)                                                                        \
+  LO_PAIR_CASE(LO_ACT_GELU)                                                                        \
+  LO_PAIR_CASE(LO_ACT_GELU_TANH)                                                                   \
+  LO_PAIR_CASE(LO_ACT_SILU)                                                                        \
+  LO_PAIR_CASE(LO_ACT_SIGMOID)                                                                     \
+  LO_PAIR_CASE(LO_ACT_TANH)                                                                        \
+  default:                                                                                         \
+    return make_float2(LO_PAIR(kind, x), LO_PAIR(kind, y));
+
+#define LO_PAIR(KIND, E) lo_activation(KIND, v.E, slope)
+LO_FN float2 lo_activation2(int kind, float2 v, float slope) {
+  switch (kind) { LO_PAIR_CASES }
+}
+#undef LO_PAIR
+#define LO_PAIR(KIND, E) lo_activation_derivative(KIND, v.E, slope)
+LO_FN float2 lo_derivative2(int kind, float2 v, float slope) {
+  switch (kind) { LO_PAIR_CASES }
+}
+#undef LO_PAIR
+#undef LO_PAIR_CASES
+#undef LO_PAIR_CASE
+
 LO_FN float4 lo_activation4(int kind, float4 z, float slope) {
 #pragma unroll 1
-  for (int i = 0; i < 4; i++) lo_rotate(z, lo_activation(kind, z.x, slope));
+  for (int i = 0; i < 2; i++) {
+    float2 y = lo_activation2(kind, make_float2(z.x, z.y), slope);
+    z = make_float4(z.z, z.w, y.x, y.y);
+  }
   return z;
 }
 /* z times the derivative at s */
 LO_FN float4 lo_derivative4(int kind, float4 z, float4 s, float slope) {
 #pragma unroll 1
-  for (int i = 0; i < 4; i++) {
-    lo_rotate(z, z.x * lo_activation_derivative(kind, s.x, slope));
-    lo_rotate(s, 0.0f);
+  for (int i = 0; i < 2; i++) {
+    float2 d = lo_derivative2(kind, make_float2(s.x, s.y), slope);
+    z = make_float4(z.z, z.w, z.x * d.x, z.y * d.y);
+    s = make_float4(s.z, s.w, 0.0f, 0.0f);
   }
   return z;
 }

@@ -30,7 +30,9 @@ __global__ void __launch_bounds__(256) finish_kernel(const __grid_constant__ lo_
 #pragma unroll 4
     for (int s = 1; s < p.split; s++) acc = lo_add4(acc, *(const float4 *)(parts + s * part));
     lo_i64 batch = p.batch == 1 ? 0 : line / p.m;
-    lo_epilogue4(p.e, alpha, beta, acc, batch, line - batch * p.m, col, lo_quad_count(p.n, col));
+    int count = lo_quad_count(p.n, col);
+    lo_epilogue4(p.e, alpha, beta, acc, lo_bias4(p.e, col, count), batch, line - batch * p.m, col,
+                 count);
   }
 }
 

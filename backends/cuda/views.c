@@ -5,10 +5,10 @@
 
 #include "backends/cuda/cuda.h"
 
-static bool quads_align(const layerops_matrix *m, const void *p) {
-  uintptr_t bytes = 4 * (uintptr_t)layerops_type_size(m->type);
-  return (uintptr_t)p % bytes == 0 && (m->rows == 1 || m->stride % 4 == 0) &&
-         (m->batch == 1 || m->batch_stride % 4 == 0);
+bool lo_cuda_aligned(const layerops_matrix *m, int elements) {
+  uintptr_t bytes = (uintptr_t)elements * (uintptr_t)layerops_type_size(m->type);
+  return (uintptr_t)lo_address(m) % bytes == 0 && (m->rows == 1 || m->stride % elements == 0) &&
+         (m->batch == 1 || m->batch_stride % elements == 0);
 }
 
 lo_cu_view lo_cuda_view(const layerops_matrix *m) {
@@ -20,7 +20,7 @@ lo_cu_view lo_cuda_view(const layerops_matrix *m) {
                       .stride = m->stride,
                       .batch_stride = m->batch == 1 ? 0 : m->batch_stride,
                       .type = m->type,
-                      .vector = quads_align(m, p)};
+                      .vector = lo_cuda_aligned(m, 4)};
 }
 
 lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s) {

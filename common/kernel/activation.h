@@ -54,12 +54,13 @@ LO_FN float lo_activation_derivative(int kind, float s, float slope) {
     c = lo_clamp(s, LO_TAIL);
     return 0.5f * lo_erfc(-0.7071067811865476f * c) +
            0.3989422804014327f * c * lo_exp(-0.5f * c * c);
-  case LO_ACT_GELU_TANH: /* with g = 1 / (1 + exp(-2u)): g + 2 z g (1 - g) u' */
+  case LO_ACT_GELU_TANH: /* with g = 1 / (1 + exp(-2 inner)): g + 2 z g (1 - g) inner' */
     c = lo_clamp(s, 30.0f);
-    t = lo_rcp(1.0f + lo_exp(-2.0f * lo_gelu_inner(c)));
-    u = lo_rcp(1.0f + lo_exp(2.0f * lo_gelu_inner(c))); /* 1 - t without cancellation */
     d = 0.7978845608028654f * (1.0f + 3.0f * 0.044715f * c * c);
-    return t + 2.0f * c * t * u * d;
+    /* by exp(-2 |inner|), which underflows late where exp(2 |inner|) would overflow early */
+    u = lo_exp((c < 0.0f ? 2.0f : -2.0f) * lo_gelu_inner(c));
+    t = lo_rcp(1.0f + u);
+    return (c < 0.0f ? u * t : t) + 2.0f * c * d * (u * t * t);
   case LO_ACT_SILU: /* g + z g (1 - g) */
     c = lo_clamp(s, LO_TAIL);
     t = lo_sigmoid(c);

@@ -11,6 +11,7 @@
 #include "t/tap.h"
 
 static layerops_context *ctx;
+static int architecture; /* of the first device */
 
 static int is_ok(layerops_status status, const char *what) {
   return ok(status == LAYEROPS_OK, "%s%s%s", what, status ? ": " : "",
@@ -40,39 +41,64 @@ typedef struct shape {
   int64_t m, n, k, batch;
 } shape;
 
-static layerops_matrix batched(float *host, int64_t rows, int64_t cols, int64_t batch) {
-  layerops_matrix m = layerops_host_matrix(host, LAYEROPS_F32, rows, cols);
+/* The same numbers in 16 bits: all of them are short enough. */
+static void *narrow(const float *f, int64_t count, layerops_type type) {
+  uint16_t *h = malloc((size_t)count * sizeof *h);
+  for (int64_t i = 0; h && i < count; i++) {
+    uint32_t u;
+    memcpy(&u, &f[i], 4);
+    if (type == LAYEROPS_BF16 || f[i] == 0)
+      h[i] = (uint16_t)(u >> 16);
+    else /* the exponent's bias is 112 less */
+      h[i] = (uint16_t)((u >> 16 & 0x8000) | (((u >> 13) & 0x3ffff) - (112 << 10)));
+  }
+  return h;
+}
+
+static layerops_matrix batched(const void *host, layerops_type type, int64_t rows, int64_t cols,
+                               int64_t batch) {
+  layerops_matrix m = layerops_host_matrix(host, type, rows, cols);
   m.batch = batch;
   m.batch_stride = rows * cols;
   return m;
 }
 
+static int64_t count_wrong(shape s, int trans_a, int trans_b, const float *a, const float *b,
+                           const float *c) {
+  int64_t wrong = 0;
+  for (int64_t l = 0; l < s.batch; l++, a += s.m * s.k, b += s.k * s.n, c += s.m * s.n)
+    for (int64_t i = 0; i < s.m; i++)
+      for (int64_t j = 0; j < s.n; j++) {
+        float sum = 0;
+        for (int64_t p = 0; p < s.k; p++)
+          sum += a[trans_a ? p * s.m + i : i * s.k + p] * b[trans_b ? j * s.k + p : p * s.n + j];
+        wrong += sum != c[i * s.n + j];
+      }
+  return wrong;
+}
+
 /* The number of wrong elements, or -1. */
-static int64_t try_gemm(shape s, int trans_a, int trans_b, const char *kernel) {
-  float *a = whole_numbers(s.m * s.k * s.batch), *b = whole_numbers(s.k * s.n * s.batch);
+static int64_t try_gemm(shape s, int trans_a, int trans_b, layerops_type type, const char *kernel) {
+  int64_t count_a = s.m * s.k * s.batch, count_b = s.k * s.n * s.batch;
+  float *a = whole_numbers(count_a), *b = whole_numbers(count_b);
   float *c = whole_numbers(s.m * s.n * s.batch);
-  layerops_gemm_args args = {.a = batched(a, trans_a ? s.k : s.m, trans_a ? s.m : s.k, s.batch),
-                             .b = batched(b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch),
-                             .c = batched(c, s.m, s.n, s.batch),
-                             .trans_a = trans_a,
-                             .trans_b = trans_b};
+  int wide = type == LAYEROPS_F32;
+  void *narrow_a = wide ? NULL : narrow(a, count_a, type);
+  void *narrow_b = wide ? NULL : narrow(b, count_b, type);
+  layerops_gemm_args args = {
+      .a = batched(wide ? a : narrow_a, type, trans_a ? s.k : s.m, trans_a ? s.m : s.k, s.batch),
+      .b = batched(wide ? b : narrow_b, type, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch),
+      .c = batched(c, LAYEROPS_F32, s.m, s.n, s.batch),
+      .trans_a = trans_a,
+      .trans_b = trans_b};
   int64_t wrong = -1;
-  if (a && b && c && layerops_gemm(ctx, &args) == LAYEROPS_OK &&
-      !strcmp(layerops_last_kernel(ctx), kernel)) {
-    wrong = 0;
-    for (int64_t l = 0; l < s.batch; l++)
-      for (int64_t i = 0; i < s.m; i++)
-        for (int64_t j = 0; j < s.n; j++) {
-          float sum = 0;
-          for (int64_t p = 0; p < s.k; p++)
-            sum += a[l * s.m * s.k + (trans_a ? p * s.m + i : i * s.k + p)] *
-                   b[l * s.k * s.n + (trans_b ? j * s.k + p : p * s.n + j)];
-          wrong += sum != c[(l * s.m + i) * s.n + j];
-        }
-  }
+  if (layerops_gemm(ctx, &args) == LAYEROPS_OK && !strcmp(layerops_last_kernel(ctx), kernel))
+    wrong = count_wrong(s, trans_a, trans_b, a, b, c);
   free(a);
   free(b);
   free(c);
+  free(narrow_a);
+  free(narrow_b);
   return wrong;
 }
 
@@ -86,17 +112,27 @@ static layerops_status open_with(const char *name, const char *value) {
   return status;
 }
 
-static void test_kernel(const char *kernel) {
+typedef struct kernel {
+  const char *name;
+  layerops_type type;
+  const char *architecture;
+} kernel;
+
+static void test_kernel(const kernel *k) {
   static const shape shapes[] = {{1, 1, 64, 1},      {130, 33, 100, 1}, {37, 129, 70, 3},
                                  {128, 128, 128, 1}, {257, 260, 99, 2}, {64, 64, 1000, 1}};
-  if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", kernel), kernel)) return;
+  const char *type = layerops_type_name(k->type);
+  if (k->architecture) setenv("LAYEROPS_CUDA_ARCH", k->architecture, 1);
+  int opened = is_ok(open_with("LAYEROPS_CUDA_KERNEL", k->name), k->name);
+  unsetenv("LAYEROPS_CUDA_ARCH");
+  if (!opened) return;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     shape s = shapes[i];
     int64_t wrong[4];
-    for (int t = 0; t < 4; t++) wrong[t] = try_gemm(s, t / 2, t % 2, kernel);
+    for (int t = 0; t < 4; t++) wrong[t] = try_gemm(s, t / 2, t % 2, k->type, k->name);
     if (!ok(!wrong[0] && !wrong[1] && !wrong[2] && !wrong[3],
-            "%s: %lld x %lld x %lld, batch %lld, transposed every way", kernel, (long long)s.m,
-            (long long)s.n, (long long)s.k, (long long)s.batch))
+            "%s %s: %lld x %lld x %lld, batch %lld, transposed every way", k->name, type,
+            (long long)s.m, (long long)s.n, (long long)s.k, (long long)s.batch))
       diag("wrong: nn %lld, nt %lld, tn %lld, tt %lld; kernel %s: %s", (long long)wrong[0],
            (long long)wrong[1], (long long)wrong[2], (long long)wrong[3], layerops_last_kernel(ctx),
            layerops_last_error());
@@ -104,12 +140,37 @@ static void test_kernel(const char *kernel) {
   layerops_close(ctx);
 }
 
+/* Dot products are for few rows or few columns, both operands along k. */
+static void test_dot(layerops_type type) {
+  static const shape shapes[] = {{1, 1, 1, 1},    {1, 100, 333, 1}, {2, 37, 1024, 3},
+                                 {3, 16, 40, 1},  {8, 50, 65, 2},   {70, 3, 129, 1},
+                                 {300, 8, 20, 1}, {33, 5, 128, 2}};
+  if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", "dot"), "dot")) return;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    int64_t wrong = try_gemm(shapes[i], 0, 1, type, "dot");
+    ok(wrong == 0, "dot %s: %lld x %lld x %lld (%lld wrong)", layerops_type_name(type),
+       (long long)shapes[i].m, (long long)shapes[i].n, (long long)shapes[i].k, (long long)wrong);
+  }
+  layerops_close(ctx);
+}
+
 static void test_kernels(void) {
-  static const char *const kernels[] = {
-      "simt_128x128", "simt_128x128_split", "simt_128x32", "simt_128x32_split",
-      "simt_32x128",  "simt_32x128_split",  "simt_64x64",  "simt_64x64_split",
-      "simt_32x32",   "simt_32x32_split"};
-  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) test_kernel(kernels[i]);
+  static const char *const simt[] = {"simt_128x128",      "simt_128x128_split", "simt_128x32",
+                                     "simt_128x32_split", "simt_32x128",        "simt_32x128_split",
+                                     "simt_64x64",        "simt_64x64_split",   "simt_32x32",
+                                     "simt_32x32_split"};
+  static const kernel mma[] = {
+      {"mma_k8_128x128", LAYEROPS_F16, "75"},  {"mma_k8_128x128_split", LAYEROPS_F16, "75"},
+      {"mma_k8_64x64", LAYEROPS_F16, "75"},    {"mma_k8_64x64_split", LAYEROPS_F16, "75"},
+      {"mma_k16_128x128", LAYEROPS_F16, NULL}, {"mma_k16_128x128_split", LAYEROPS_F16, NULL},
+      {"mma_k16_64x64", LAYEROPS_BF16, NULL},  {"mma_k16_64x64_split", LAYEROPS_F16, NULL},
+      {"mma_k16_128x128", LAYEROPS_BF16, NULL}};
+  for (size_t i = 0; i < sizeof simt / sizeof *simt; i++)
+    for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++)
+      test_kernel(&(kernel){simt[i], type, NULL});
+  for (size_t i = 0; i < sizeof mma / sizeof *mma; i++)
+    if (mma[i].architecture || architecture >= 80) test_kernel(&mma[i]);
+  for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++) test_dot(type);
   if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", "no_such_kernel"), "a kernel that does not exist"))
     return;
   float x[4] = {0};
@@ -128,10 +189,9 @@ static void test_architecture(void) {
           "LAYEROPS_CUDA_ARCH is \"999\"", "an architecture later than the device");
   if (!is_ok(open_with("LAYEROPS_CUDA_ARCH", "75"), "LAYEROPS_CUDA_ARCH=75 opens")) return;
   shape s = {200, 100, 50, 1};
-  layerops_close(ctx);
-  if (!is_ok(open_with("LAYEROPS_CUDA_ARCH", "75"), "and opens again")) return;
-  ok(try_gemm(s, 0, 1, "simt_32x32") >= -1 && layerops_last_kernel(ctx)[0],
-     "a kernel of it runs: %s", layerops_last_kernel(ctx));
+  try_gemm(s, 0, 1, LAYEROPS_F16, "");
+  ok(strncmp(layerops_last_kernel(ctx), "mma_k16", 7) && layerops_last_kernel(ctx)[0],
+     "a kernel of Turing runs: %s", layerops_last_kernel(ctx));
   layerops_close(ctx);
 }
 
@@ -249,7 +309,7 @@ static void test_user(void) {
   test_current(NULL, "before");
   if (!is_ok(open_with("LAYEROPS_CUDA_ARCH", NULL), "open")) return;
   test_current(NULL, "open");
-  try_gemm((shape){10, 10, 10, 1}, 0, 0, "");
+  try_gemm((shape){10, 10, 10, 1}, 0, 0, LAYEROPS_F32, "");
   test_current(NULL, "a call");
   layerops_close(ctx);
   test_current(NULL, "close");
@@ -275,7 +335,10 @@ static const char *why_not(void) {
   size_t count = 0;
   if (layerops_devices(list, 64, &count)) return layerops_last_error();
   for (size_t i = 0; i < count && i < 64; i++)
-    if (!strncmp(list[i].name, "cuda", 4)) return list[i].available ? NULL : list[i].reason;
+    if (!strncmp(list[i].name, "cuda", 4)) {
+      architecture = list[i].available ? atoi(list[i].isa + strlen("sm_")) : 0;
+      return list[i].available ? NULL : list[i].reason;
+    }
   return "cuda is not listed";
 }
 

@@ -1,0 +1,135 @@
+/* What every main loop shares: its steps through two stages of shared memory, the dense iterator,
+ * and what becomes of the sums.
+ *
+ *   memory -> registers -> shared memory (two stages) -> fragments in registers -> sums
+ *
+ * While one stage is multiplied, the next is on its way in registers; one barrier a step. */
+#ifndef LO_CUDA_MAIN_LOOP_CUH
+#define LO_CUDA_MAIN_LOOP_CUH
+
+#include "backends/cuda/epilogue.cuh"
+
+/* One step: the next one is on its way while this one is multiplied. */
+template <class Core, bool WHOLE, class Iterator>
+LO_FN void lo_step(Core &core, float *shared, Iterator &it, int s) {
+  bool more = WHOLE || s + 1 < it.steps;
+  if (more) {
+    it.next();
+    it.template fetch<WHOLE>();
+  }
+  core.multiply(shared + s % 2 * Core::STAGE);
+  if (more) it.store(shared + (s + 1) % 2 * Core::STAGE);
+  __syncthreads();
+}
+
+/* The steps of an iterator through both stages. Iterator: steps, and how many of them are whole
+ * from the first on; fetch() brings the current step's elements into registers, next() moves on,
+ * store() puts them into a stage. */
+template <class Core, class Iterator>
+LO_FN void lo_main_loop(Core &core, float *shared, Iterator &it) {
+  if (it.steps == 0) return;
+  it.template fetch<false>();
+  it.store(shared);
+  __syncthreads();
+  int s = 0;
+#pragma unroll 1
+  for (; s + 1 < it.whole; s++) lo_step<Core, true>(core, shared, it, s);
+#pragma unroll 1
+  for (; s < it.steps; s++) lo_step<Core, false>(core, shared, it, s);
+}
+
+/* ---- The dense product. A and B are loaders of the core's. */
+template <class Core, class A, class B> struct lo_dense_steps {
+  const lo_cu_gemm &p;
+  A a;
+  B b;
+  int steps, whole;
+  bool sum; /* side sums over k of op(A)'s rows are wanted */
+  float sums[A::WIDTH];
+  template <bool WHOLE> __device__ __forceinline__ void fetch() {
+    a.template fetch<WHOLE>(p.a);
+    b.template fetch<WHOLE>(p.b);
+  }
+  __device__ __forceinline__ void next() {
+    a.advance(p.a);
+    b.advance(p.b);
+  }
+  __device__ __forceinline__ void store(float *stage) {
+    if (sum) a.add_to(sums, p.bf16);
+    a.store(stage, p.bf16);
+    b.store(stage + Core::OFFSET_B, p.bf16);
+  }
+};
+
+/* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
+ * order of the threads. op(A) is transposed: a thread's elements lie along m. */
+template <class Core, int WIDTH>
+LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
+                         lo_i64 row0) {
+  constexpr int EACH = Core::BM / WIDTH, LINES = Core::THREADS / EACH;
+  static_assert(LINES * Core::BM <= 2 * Core::STAGE, "shared memory");
+  float *line = shared + threadIdx.x / EACH * Core::BM + threadIdx.x % EACH * WIDTH;
+#pragma unroll
+  for (int i = 0; i < WIDTH; i++) line[i] = sums[i];
+  __syncthreads();
+  for (int r = threadIdx.x; r < Core::BM && row0 + r < p.m; r += Core::THREADS) {
+    float sum = 0;
+    for (int i = 0; i < LINES; i++) sum += shared[i * Core::BM + r];
+    if (p.split > 1)
+      p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
+    else
+      lo_finish_row_sum(p.e, beta, row0 + r, sum);
+  }
+  __syncthreads();
+}
+
+/* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
+ * share operands in the second-level cache. */
+LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
+  lo_i64 group = tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
+  lo_i64 height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
+  tn = rest / height;
+  tm = 8 * group + rest - tn * height;
+}
+
+/* A core is a main loop: BM x BN outputs in steps of BK by THREADS threads, STAGE words of shared
+ * memory a stage, B's part OFFSET_B behind A's; multiply() adds a stage to its sums, drain() hands
+ * them out. grid: x tiles of a matrix, y parts of k, z matrices of the batch */
+template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu_gemm &p) {
+  typedef typename Core::template loader_a<!TRANS_A> A;
+  typedef typename Core::template loader_b<TRANS_B> B;
+  __shared__ __align__(128) float shared[2 * Core::STAGE];
+  __shared__ __align__(16) float bias[Core::BN];
+  lo_i64 tm, tn;
+  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
+  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+  for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
+    A a(p.a, l, row0, k0, k_count);
+    B b(p.b, l, col0, k0, k_count);
+    bool whole = a.whole(p.a, row0) && b.whole(p.b, col0);
+    lo_dense_steps<Core, A, B> it = {
+        p, a, b, (k_count + Core::BK - 1) / Core::BK, whole ? k_count / Core::BK : 0, sum, {}};
+    Core core;
+    lo_main_loop(core, shared, it);
+    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+    if (sum) lo_drain_sums<Core>(p, shared, it.sums, beta, row0);
+    core.drain(shared, [&](int r, int c, float4 quad) {
+      lo_i64 row = row0 + r, col = col0 + c;
+      if (row >= p.m || col >= p.n) return;
+      if (p.split > 1) {
+        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
+        *(float4 *)(p.partial + line * p.pitch + col) = quad;
+      } else {
+        lo_epilogue4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
+                     lo_quad_count(p.n, col));
+      }
+    });
+  }
+}
+
+#endif
