@@ -103,11 +103,15 @@ void lo_cuda_pop(void) {
 
 /* ---- Opening and closing */
 
-/* LAYEROPS_CUDA_ARCH=75 runs the kernels of that architecture on a later GPU: how a test without a
+/* Kernels of an instruction are empty where the code was compiled for an architecture without it: so
+ * what counts is that of the code, which is older than the device where the driver compiled PTX.
+ * LAYEROPS_CUDA_ARCH=75 runs the kernels of that architecture on a later GPU: how a test without a
  * T4 tests its kernels. */
-static layerops_status choose_architecture(lo_cuda_state *s) {
+static layerops_status choose_architecture(layerops_context *ctx, lo_cuda_state *s) {
   const char *text = getenv("LAYEROPS_CUDA_ARCH");
-  s->architecture = s->device->architecture;
+  int code;
+  LO_TRY(lo_cuda_check(ctx, lo_cu_code_architecture(&code), "open"));
+  s->architecture = code < s->device->architecture ? code : s->device->architecture;
   if (!text || !*text) return LAYEROPS_OK;
   char *end;
   long wanted = strtol(text, &end, 10);
@@ -115,7 +119,7 @@ static layerops_status choose_architecture(lo_cuda_state *s) {
     return lo_fail(LAYEROPS_ERROR_INVALID,
                    "open: LAYEROPS_CUDA_ARCH is \"%s\", but must lie in [75, %d] on this device",
                    text, s->device->architecture);
-  s->architecture = (int)wanted;
+  if (wanted < s->architecture) s->architecture = (int)wanted;
   return LAYEROPS_OK;
 }
 
@@ -139,7 +143,7 @@ static layerops_status choose_stream(layerops_context *ctx, lo_cuda_state *s, vo
 static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queue) {
   const char *forced = getenv("LAYEROPS_CUDA_KERNEL");
   if (forced) snprintf(s->forced, sizeof s->forced, "%s", forced);
-  LO_TRY(choose_architecture(s));
+  LO_TRY(choose_architecture(ctx, s));
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->faults, sizeof *s->faults), "open"));

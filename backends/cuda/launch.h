@@ -17,6 +17,10 @@ typedef struct lo_cu_grid {
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
 
+/* The architecture that the code which the driver chose was compiled for: 75 where it had to compile
+ * PTX of compute_75, whatever the device. */
+int lo_cu_code_architecture(int *architecture);
+
 int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */

@@ -41,6 +41,13 @@ int lo_cu_run_gemm_finish(const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   return lo_cu_launch((const void *)finish_kernel, grid, p, stream);
 }
 
+int lo_cu_code_architecture(int *architecture) {
+  cudaFuncAttributes a;
+  cudaError_t error = cudaFuncGetAttributes(&a, (const void *)finish_kernel);
+  if (error == cudaSuccess) *architecture = a.ptxVersion;
+  return error;
+}
+
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */
 __global__ void __launch_bounds__(256)
     column_parts_kernel(const __grid_constant__ lo_cu_column_sum p) {
