@@ -68,7 +68,7 @@ static void make(cf_session *s, const layer *l, operands *o) {
   if (l->outputs & DBIAS) o->dbias = cf_output(s, "dbias", l->dw_type, 1, l->n, old);
   if (l->outputs & DZ) {
     o->dz = l->dz_in_place ? o->dy : cf_output(s, "dz", l->type, l->m, l->n, CF_NAN);
-    o->dz->is_output = true;
+    o->dz->is_output = o->dz->narrow = true; /* always T */
   }
   if (l->planted) cf_plant(s, o->dy);
 }

@@ -17,7 +17,8 @@ static void compare_rest(cf_session *s, cf_operand *o, unsigned char *now, const
   unsigned char *expected = cf_memory(s, bytes);
   memcpy(expected, o->image, bytes);
   for (int64_t n = 0; o->is_output && n < o->count; n++)
-    memcpy(cf_element_of(o, expected, n), cf_element_of(o, now, n), size);
+    memcpy(cf_element_of(o, o->shape.type, expected, n), cf_element_of(o, o->shape.type, now, n),
+           size);
   if (!memcmp(expected, now, bytes)) return;
   size_t at = 0;
   while (expected[at] == now[at]) at++;
@@ -29,9 +30,9 @@ static void compare_rest(cf_session *s, cf_operand *o, unsigned char *now, const
           o->shape.rows, o->shape.cols);
 }
 
-static bool near(cf_session *s, double expected, double got, double bound) {
+static bool near(cf_session *s, layerops_type type, double expected, double got, double bound) {
   if (isnan(expected)) return isnan(got);
-  if (expected == got) return true;
+  if (got == cf_rounded(type, expected)) return true;
   if (isinf(expected) || isinf(got) || isnan(got)) return false;
   /* No bound where infinity went into a sum: what is finite nevertheless (sigmoid of it) is exact.
    */
@@ -45,7 +46,8 @@ static void compare_output(cf_session *s, cf_operand *o) {
   double *got = cf_read(s, o, CF_DEVICE), *expected = cf_read(s, o, CF_REFERENCE);
   int64_t wrong = 0, first = -1;
   for (int64_t n = 0; n < o->count; n++)
-    if (!near(s, expected[n], got[n], o->bound ? o->bound[n] : 0) && !wrong++) first = n;
+    if (!near(s, o->shape.type, expected[n], got[n], o->bound ? o->bound[n] : 0) && !wrong++)
+      first = n;
   if (!wrong) return;
   int64_t cols = o->shape.cols, rows = o->shape.rows;
   double bound = o->bound ? o->bound[first] : 0;

@@ -217,6 +217,7 @@ cf_operand *cf_batched(cf_session *s, const char *name, layerops_type type, int6
   cf_operand *o = cf_memory(s, sizeof *o);
   o->session = s;
   o->name = name;
+  o->narrow = s->narrow;
   o->shape = layerops_matrix_make(NULL, NULL, type, rows, cols);
   o->shape.stride = cols + s->layout.pad;
   o->shape.batch = batch;
@@ -253,30 +254,50 @@ void cf_plant(cf_session *s, cf_operand *o) {
   for (int i = 0; o->count && i < 3; i++) o->values[cf_below(s, o->count)] = strange[i];
 }
 
-unsigned char *cf_element_of(const cf_operand *o, void *memory, int64_t n) {
+unsigned char *cf_element_of(const cf_operand *o, layerops_type type, void *memory, int64_t n) {
   const layerops_matrix *v = &o->shape;
   int64_t j = n % v->cols, i = n / v->cols % v->rows, l = n / v->cols / v->rows;
   int64_t at = v->offset + l * v->batch_stride + i * v->stride + j;
-  return (unsigned char *)memory + (size_t)at * layerops_type_size(v->type);
+  return (unsigned char *)memory + (size_t)at * layerops_type_size(type);
 }
 
 static void fill_image(cf_operand *o) {
   for (int64_t n = 0; n < o->count; n++) {
-    cf_encode(o->shape.type, o->values[n], cf_element_of(o, o->image, n));
-    o->values[n] = cf_decode(o->shape.type, cf_element_of(o, o->image, n));
+    unsigned char *element = cf_element_of(o, o->shape.type, o->image, n);
+    cf_encode(o->shape.type, o->values[n], element);
+    o->values[n] = cf_decode(o->shape.type, element);
   }
+}
+
+static layerops_type type_on(const cf_operand *o, int side) {
+  return side == CF_REFERENCE ? o->seen : o->shape.type;
+}
+
+static size_t bytes_on(const cf_operand *o, int side) {
+  return (size_t)o->elements * layerops_type_size(type_on(o, side));
+}
+
+/* The memory of a side as it is before the call. */
+static void *image_on(cf_operand *o, int side) {
+  layerops_type type = type_on(o, side);
+  if (type == o->shape.type) return o->image;
+  unsigned char *image = cf_memory(o->session, bytes_on(o, side));
+  memset(image, 0xff, bytes_on(o, side));
+  for (int64_t n = 0; n < o->count; n++)
+    cf_encode(type, o->values[n], cf_element_of(o, type, image, n));
+  return image;
 }
 
 static void place(cf_operand *o, int side) {
   cf_session *s = o->session;
-  size_t bytes = (size_t)o->elements * layerops_type_size(o->shape.type);
+  size_t bytes = bytes_on(o, side);
   bool device = side != CF_REFERENCE;
   if (device && s->on_host && (s->variant == CF_HOST || s->variant == CF_PAGE_START))
     o->memory[side] = fenced(s, bytes, s->variant == CF_PAGE_START);
   else if (!device || s->variant == CF_HOST)
     o->memory[side] = cf_memory(s, bytes);
   if (o->memory[side])
-    memcpy(o->memory[side], o->image, bytes);
+    memcpy(o->memory[side], image_on(o, side), bytes);
   else if (layerops_buffer_from(s->ctx[side], o->image, (int64_t)bytes, &o->buffer[side]))
     cf_fail(s, "%s: %s", o->name, layerops_last_error());
 }
@@ -284,7 +305,9 @@ static void place(cf_operand *o, int side) {
 /* Bytes of ones are NaN in all float types: who reads a guard or padding into a sum shows it. */
 static void make(cf_operand *o) {
   size_t bytes = (size_t)o->elements * layerops_type_size(o->shape.type);
+  bool half = o->shape.type == LAYEROPS_F16 || o->shape.type == LAYEROPS_BF16;
   o->made = true;
+  o->seen = half && o->is_output && !o->narrow ? LAYEROPS_F32 : o->shape.type;
   o->image = cf_memory(o->session, bytes);
   memset(o->image, 0xff, bytes);
   fill_image(o);
@@ -296,6 +319,7 @@ layerops_matrix cf_on(cf_operand *o, int side) {
   if (!o) return (layerops_matrix){0};
   if (!o->made) make(o);
   layerops_matrix view = o->shape;
+  view.type = type_on(o, side);
   view.host = o->memory[side];
   view.buffer = view.host ? NULL : o->buffer[side];
   return view;
@@ -306,7 +330,7 @@ layerops_matrix cf_on(cf_operand *o, int side) {
 layerops_scalar cf_element(cf_operand *o, int side) {
   cf_on(o, side);
   cf_session *s = o->session;
-  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
+  int64_t bytes = (int64_t)bytes_on(o, side);
   layerops_status status = LAYEROPS_OK;
   if (!o->buffer[side] && (side == CF_REFERENCE || s->on_host))
     status = layerops_buffer_wrap(s->ctx[side], o->memory[side], bytes, &o->buffer[side]);
@@ -319,7 +343,7 @@ layerops_scalar cf_element(cf_operand *o, int side) {
 unsigned char *cf_memory_now(cf_operand *o, int side) {
   cf_session *s = o->session;
   if (o->memory[side]) return o->memory[side];
-  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
+  int64_t bytes = (int64_t)bytes_on(o, side);
   unsigned char *copy = cf_memory(s, (size_t)bytes);
   if (o->buffer[side] && layerops_buffer_read(s->ctx[side], o->buffer[side], copy, bytes))
     cf_fail(s, "%s cannot be read: %s", o->name, layerops_last_error());
@@ -330,16 +354,18 @@ double *cf_read(cf_session *s, cf_operand *o, int side) {
   unsigned char *memory = cf_memory_now(o, side);
   double *values = cf_memory(s, (size_t)o->count * sizeof *values);
   for (int64_t n = 0; n < o->count; n++)
-    values[n] = cf_decode(o->shape.type, cf_element_of(o, memory, n));
+    values[n] = cf_decode(type_on(o, side), cf_element_of(o, type_on(o, side), memory, n));
   return values;
 }
 
 void cf_rewrite(cf_session *s, cf_operand *o) {
-  int64_t bytes = o->elements * (int64_t)layerops_type_size(o->shape.type);
   fill_image(o);
   for (int side = 0; side < CF_SIDE_COUNT; side++) {
-    if (o->memory[side]) memcpy(o->memory[side], o->image, (size_t)bytes);
-    if (o->buffer[side] && layerops_buffer_write(s->ctx[side], o->buffer[side], o->image, bytes))
+    size_t bytes = bytes_on(o, side);
+    void *image = image_on(o, side);
+    if (o->memory[side]) memcpy(o->memory[side], image, bytes);
+    if (o->buffer[side] &&
+        layerops_buffer_write(s->ctx[side], o->buffer[side], image, (int64_t)bytes))
       cf_fail(s, "%s cannot be written: %s", o->name, layerops_last_error());
   }
 }

@@ -45,13 +45,17 @@ typedef enum cf_fill {
   CF_NAN
 } cf_fill;
 
-/* One matrix on all sides. `values` may be changed until the first cf_on. */
+/* One matrix on all sides. `values` may be changed until the first cf_on. Outputs of 16 bits are
+ * f32 on the reference's side unless they are narrow: a device's rounding then counts from the true
+ * value. */
 typedef struct cf_operand {
   const char *name;
   layerops_matrix shape; /* a view without memory */
   double *values;        /* tight, batch x rows x cols: the elements before the call */
   double *bound;         /* the same shape, for an output: the largest error; NULL: exact */
   bool is_output, made;
+  bool narrow;          /* the reference stores it in its own type, not in f32 */
+  layerops_type seen;   /* its type on the reference's side */
   int64_t count;        /* of values */
   int64_t elements;     /* of the memory: guards and padding too */
   unsigned char *image; /* the memory before the call */
@@ -71,6 +75,7 @@ typedef struct cf_session {
   layerops_context *ctx[CF_SIDE_COUNT];
   bool on_host; /* the device's memory is the host's */
   cf_variant variant;
+  bool narrow;      /* what the operands made from now on are */
   cf_layout layout; /* of the operands made from now on */
   uint64_t random;
   cf_operand *operands;    /* of the current case */
@@ -123,7 +128,7 @@ layerops_scalar cf_element(cf_operand *o, int side);
 double *cf_read(cf_session *s, cf_operand *o, int side);
 /* The whole memory of an operand on a side now (of a buffer a copy); element n of a memory. */
 unsigned char *cf_memory_now(cf_operand *o, int side);
-unsigned char *cf_element_of(const cf_operand *o, void *memory, int64_t n);
+unsigned char *cf_element_of(const cf_operand *o, layerops_type type, void *memory, int64_t n);
 /* Frees all that the case has made. */
 void cf_free_case(cf_session *s);
 /* Writes the values of an operand anew, after they were changed. */
@@ -154,7 +159,6 @@ void cf_end(cf_session *s);
 /* ---- tolerance.c ---- */
 #define CF_U 0x1p-24 /* what one rounding to f32 may add, relatively */
 double cf_steps(layerops_type type, int64_t k);
-double cf_stored(layerops_type type, double y);
 double cf_rounding(layerops_type type);
 double cf_lipschitz(layerops_activation kind, double slope);
 double cf_activation_error(layerops_activation kind, double z, double y);
