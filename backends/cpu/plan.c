@@ -140,16 +140,18 @@ static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
   plan->block_k = even(plan->k, half / 4 / plan->panel, 4);
   plan->block_n = even(columns, half / plan->block_k, plan->panel);
-  const int64_t wide = round_up(plan->block_n, plan->panel);
-  plan->stripe = plan->k > plan->block_k ? even(rows, half / wide, plan->mk->rows) : most(rows, 1);
-  plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : wide), 16);
+  plan->wide = round_up(plan->block_n, plan->panel);
+  plan->x_is_far = rows * plan->k > half / 2;
+  plan->stripe =
+      plan->k > plan->block_k ? even(rows, half / plan->wide, plan->mk->rows) : most(rows, 1);
+  plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : plan->wide), 16);
   plan->block_m = plan->stripe;
   if (!plan->x_in_place) { /* slab by slab; of k-major rows, whole lines */
     plan->block_m = plan->x_k_major ? 4 * plan->mk->rows : plan->mk->rows;
     plan->x_floats = plan->x_k_major ? plan->block_k * lo_copied_row(plan->block_m)
                                      : plan->block_m * lo_copied_row(plan->block_k);
   }
-  if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * wide, 16);
+  if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * plan->wide, 16);
 }
 
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {

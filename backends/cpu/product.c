@@ -81,9 +81,8 @@ static void place_w(const piece *t, block *b) {
   lo_pack_panels(&pack, b->depth, rest, t->w_room);
 }
 
-/* Asks for part `part` of `parts` of the slab of X that comes after row i, so that it is in L2 when
- * its turn comes: each of its rows may be a page of its own, where the hardware's prefetch starts
- * anew. */
+/* Asks for part `part` of `parts` of rows i .. i + rows - 1 of X, so that they are in L2 when their
+ * turn comes: each may be a page of its own, where the hardware's prefetch starts anew. */
 static void prefetch_x(const piece *t, const block *b, int64_t i, int64_t rows, int64_t part,
                        int64_t parts) {
   enum { LINE = 64 };
@@ -120,49 +119,74 @@ static void finish_tile(const piece *t, float *sums, int64_t sums_row, int64_t i
   }
 }
 
-/* One tile of `rows` rows from row i on and the panel at column j. */
-static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, int64_t j) {
+/* The q-th panel of a block. */
+typedef struct panel {
+  const float *w;
+  int64_t w_step, j, columns, vectors;
+} panel;
+
+static panel panel_at(const piece *t, const block *b, int64_t q) {
   const lo_plan *plan = t->plan;
-  const int64_t columns = least(plan->panel, b->columns - (j - b->j)), lanes = plan->mk->lanes;
-  const int64_t vectors = (columns + lanes - 1) / lanes, q = (j - b->j) / plan->panel;
-  const bool packed_rest = plan->w_in_place && columns % lanes, whole = plan->k <= plan->block_k;
-  const bool straight = plan->plain && whole && !plan->swapped && columns == vectors * lanes;
+  const int64_t lanes = plan->mk->lanes, columns = least(plan->panel, b->columns - q * plan->panel);
+  int64_t vectors = 1;
+  while (vectors * lanes < columns) vectors++;
+  panel p = {b->w + q * b->next_panel, b->w_step, b->j + q * plan->panel, columns, vectors};
+  if (plan->w_in_place && columns < vectors * lanes) {
+    p.w = t->w_room;
+    p.w_step = plan->panel;
+  }
+  return p;
+}
+
+/* The tile of `rows` rows from row i on. */
+static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, const panel *p) {
+  const lo_plan *plan = t->plan;
+  const bool whole = plan->k <= plan->block_k;
+  const bool straight =
+      plan->plain && whole && !plan->swapped && p->columns == p->vectors * plan->mk->lanes;
   float sums[LO_MAX_TILE_ROWS * LO_MAX_PANEL] __attribute__((aligned(64)));
-  lo_segment segment = {b->x, packed_rest ? t->w_room : b->w + q * b->next_panel, b->depth};
+  const lo_segment segment = {b->x, p->w, b->depth};
   lo_tile tile = {.list = &segment,
                   .count = b->depth > 0,
                   .x_first = (i - b->i) * (plan->x_k_major ? 1 : b->x_row),
                   .x_row = b->x_row,
                   .x_step = b->x_step,
-                  .w_step = packed_rest ? plan->panel : b->w_step,
+                  .w_step = p->w_step,
                   .c = sums,
                   .c_row = plan->panel,
                   .load = b->k > 0};
   if (straight) {
     const lo_plane *c = &t->finish.c;
-    tile.c = (float *)(void *)c->base + i * c->stride + j;
+    tile.c = (float *)(void *)c->base + i * c->stride + p->j;
     tile.c_row = c->stride;
   } else if (!whole) {
-    tile.c_row = (plan->block_n + plan->panel - 1) / plan->panel * plan->panel;
-    tile.c = t->c_room + (i - b->stripe) * tile.c_row + (j - b->j);
+    tile.c = t->c_room + (i - b->stripe) * plan->wide + (p->j - b->j);
+    tile.c_row = plan->wide;
   }
-  plan->mk->run[b->layout][vectors - 1][rows - 1](&tile);
+  plan->mk->run[b->layout][p->vectors - 1][rows - 1](&tile);
   if (!straight && b->k + b->depth == plan->k)
-    finish_tile(t, tile.c, tile.c_row, i, rows, j, columns);
+    finish_tile(t, tile.c, tile.c_row, i, rows, p->j, p->columns);
 }
 
-/* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. */
+/* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. Meanwhile
+ * the next slab is asked for, or, where X is copied, the next block. */
 static void run_block(const piece *t, const block *b) {
   const lo_plan *plan = t->plan;
   const int64_t tiles = (b->rows + plan->mk->rows - 1) / plan->mk->rows;
   const int64_t panels = (b->columns + plan->panel - 1) / plan->panel;
-  for (int64_t s = 0; s < tiles; s++) {
-    int64_t begin, end;
-    lo_share(b->rows, tiles, s, &begin, &end);
+  const int64_t least_rows = b->rows / tiles, taller = b->rows % tiles;
+  const bool prefetch = plan->x_is_far && panels > 2 && b->depth;
+  for (int64_t s = 0, i = b->i; s < tiles; s++) {
+    const int64_t rows = least_rows + (s < taller);
     for (int64_t q = 0; q < panels; q++) {
-      if (panels > 2 && b->depth) prefetch_x(t, b, b->i + end, plan->mk->rows, q, panels);
-      run_tile(t, b, b->i + begin, end - begin, b->j + q * plan->panel);
+      const panel p = panel_at(t, b, q);
+      if (prefetch && plan->x_in_place)
+        prefetch_x(t, b, i + rows, plan->mk->rows, q, panels);
+      else if (prefetch)
+        prefetch_x(t, b, b->i + b->rows, plan->block_m, s * panels + q, tiles * panels);
+      run_tile(t, b, i, rows, &p);
     }
+    i += rows;
   }
 }
 
