@@ -124,3 +124,4 @@ check_PROGRAMS += %D%/opencl %D%/opencl_kernels
 %C%_opencl_kernels_LDADD = $(inside)
 check_SCRIPTS += %D%/opencl_class.t
 endif
+EXTRA_DIST += %D%/opencl_class.t
