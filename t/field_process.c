@@ -35,7 +35,9 @@ static int in_child(int (*body)(void), unsigned seconds) {
 static int without_icd(void) {
   layerops_device_info list[DEVICES_MAX];
   size_t count = 0;
-  char empty[] = "/tmp/layerops-no-icd-XXXXXX";
+  const char *tmp = getenv("TMPDIR");
+  char empty[4096];
+  snprintf(empty, sizeof empty, "%s/layerops-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
   if (!mkdtemp(empty)) return 0;
   setenv("OCL_ICD_VENDORS", empty, 1);
   FILE *quiet = freopen("/dev/null", "w", stderr); /* what it says there does not reach the log */

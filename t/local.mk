@@ -50,10 +50,12 @@ check_PROGRAMS += %D%/field_process %D%/field_values
 %C%_field_values_LDADD = $(LDADD) -lm
 
 # The rest of the interface, and what bad input gets.
-check_PROGRAMS += %D%/api %D%/errors
+check_PROGRAMS += %D%/api %D%/errors %D%/errors_context
 %C%_api_SOURCES = %D%/api.c %D%/devices.h %D%/is.h %D%/tap.h
-%C%_errors_SOURCES = %D%/errors.c %D%/is.h %D%/tap.h
-%C%_errors_LDADD = $(inside) -lm
+%C%_errors_SOURCES = %D%/errors.c %D%/errors.h %D%/is.h %D%/tap.h
+%C%_errors_LDADD = $(LDADD) -lm
+%C%_errors_context_SOURCES = %D%/errors_context.c %D%/errors.h %D%/is.h %D%/tap.h
+%C%_errors_context_LDADD = $(inside) -lm
 
 # The reference itself.
 check_PROGRAMS += %D%/gradients %D%/reference
