@@ -83,8 +83,8 @@ static void test_isas(void) {
   for (isa = strtok_r(isas, " ", &save); isa; isa = strtok_r(NULL, " ", &save)) {
     setenv("LAYEROPS_CPU_ISA", isa, 1);
     ctx = open_threads(1);
-    ok(ctx && !strncmp(isa_in_use(ctx), isa, strlen(isa)), "LAYEROPS_CPU_ISA=%s chooses %s", isa,
-       layerops_last_kernel(ctx));
+    const char *kernel = ctx ? isa_in_use(ctx) : "";
+    ok(!strncmp(kernel, isa, strlen(isa)), "LAYEROPS_CPU_ISA=%s chooses %s", isa, kernel);
     layerops_close(ctx);
     test_threads(isa);
   }
@@ -195,11 +195,13 @@ static void test_small_stack(void) {
   pthread_attr_t attributes;
   pthread_t thread;
   int same = 0;
+  long least = sysconf(_SC_THREAD_STACK_MIN); /* 128 KB on some processors */
+  const size_t size = least > 64 << 10 ? (size_t)least : 64 << 10;
   pthread_attr_init(&attributes);
-  int refused = pthread_attr_setstacksize(&attributes, 64 << 10);
+  int refused = pthread_attr_setstacksize(&attributes, size);
   ok(!refused && !pthread_create(&thread, &attributes, run_small, &same) &&
          !pthread_join(thread, NULL) && same,
-     "64 KB of stack are enough");
+     "%zu KB of stack are enough", size >> 10);
   pthread_attr_destroy(&attributes);
 }
 
@@ -263,6 +265,16 @@ static void test_callback(void) {
 }
 
 #if defined __SSE__
+/* Whether flushing works here: an emulator may ignore it. */
+static bool flushes(unsigned bits) {
+  const unsigned before = modes();
+  volatile float small = 0x1p-120f, product;
+  _mm_setcsr(before | bits);
+  product = small * 0x1p-10f;
+  _mm_setcsr(before);
+  return product == 0;
+}
+
 /* Subnormal sums: what becomes of them depends on the caller's modes, whoever computes them. */
 static void test_modes(void) {
   enum { FLUSH = 0x8040, M = 128, K = 4096 }; /* flush to zero, denormals are zero */
@@ -289,8 +301,11 @@ static void test_modes(void) {
     int subnormal = 0;
     for (int i = 0; i < M * M; i++)
       subnormal += fpclassify(((const float *)first.host)[i]) == FP_SUBNORMAL;
-    ok(flush ? !subnormal : subnormal > 0, "%d subnormal results when the caller %s", subnormal,
-       flush ? "flushes them" : "keeps them");
+    if (flush && !flushes(FLUSH))
+      skip("flushing", "this processor (or what emulates it) does not");
+    else
+      ok(flush ? !subnormal : subnormal > 0, "%d subnormal results when the caller %s", subnormal,
+         flush ? "flushes them" : "keeps them");
   }
   ok(same, "all threads run under the caller's floating-point modes");
   ok(unchanged, "which stay as they were");

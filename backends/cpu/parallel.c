@@ -40,8 +40,8 @@ static int64_t now(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* A region that lasted `elapsed` ns. An estimate may be far off and a page fault comes in between, so it
- * takes two in a row, each 16 times and a millisecond over. */
+/* A region that lasted `elapsed` ns. An estimate may be far off and a page fault comes in between,
+ * so it takes two in a row, each 16 times and a millisecond over. */
 static void judge(lo_crowd *crowd, int64_t end, int64_t elapsed) {
   const int64_t shortest = 20000000, longest = 1000000000;
   if ((double)elapsed < 16 * crowd->expected + 1000000) {

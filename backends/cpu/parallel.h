@@ -4,15 +4,15 @@
 
 #include "common/context.h"
 
-/* How a context gets on with the machine's other work. OpenMP's threads spin while they wait (gcc's for
- * some 10 ms); where others hold the cores, a region lasts as long as the scheduler's turn of the thread
- * that is waited for, and two threads were seen to be 16 times slower than one. So where regions last far
- * longer than their work should, the context works alone for a while: from 20 ms, doubled each time that
- * the next try ends the same way, to 1 s. */
+/* How a context gets on with the machine's other work. OpenMP's threads spin while they wait (gcc's
+ * for some 10 ms); where others hold the cores, a region lasts as long as the scheduler's turn of
+ * the thread that is waited for, and two threads were seen to be 16 times slower than one. So where
+ * regions last far longer than their work should, the context works alone for a while: from 20 ms,
+ * doubled each time that the next try ends the same way, to 1 s. */
 typedef struct lo_crowd {
-  double expected;             /* ns of the region that lo_parallel_width was last asked about */
-  int64_t alone_until, alone;  /* ns of the monotonic clock; ns */
-  int late;                    /* regions in a row that lasted too long */
+  double expected;            /* ns of the region that lo_parallel_width was last asked about */
+  int64_t alone_until, alone; /* ns of the monotonic clock; ns */
+  int late;                   /* regions in a row that lasted too long */
 } lo_crowd;
 
 /* Threads that a context may use: open_args.threads, else OMP_NUM_THREADS, else the cores it may

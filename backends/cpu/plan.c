@@ -124,24 +124,28 @@ const char *lo_refuses_w_in_place(layerops_context *ctx, const void *plan) {
   return refuses_in_place(plan);
 }
 
-/* X is copied where it must be converted, where its rows would fall into the same sets of L1 (a
- * tile's rows a multiple of 4 KiB apart), and where a transposed X would be walked many times page
+/* X is copied where it must be converted, and where a transposed X would be walked many times page
  * by page. */
 static bool x_serves_in_place(const lo_plan *plan) {
   const int64_t panels = cuts(cuts(plan->n, plan->column_cuts), plan->panel);
   if (plan->x->type != LAYEROPS_F32) return false;
-  if (panels < 4) return true;
-  return plan->x_k_major ? plan->k < 128 : plan->x->stride % 1024 != 0;
+  return !plan->x_k_major || panels < 4 || plan->k < 128;
+}
+
+/* Rows a multiple of 4 KiB apart fall into the same set of L1, which on most processors holds 8 or
+ * 12 lines: lower tiles then cost less than a copy of X. */
+static int64_t tile_rows(const lo_plan *plan) {
+  const bool same_set = plan->x_in_place && !plan->x_k_major && plan->x->stride % 1024 == 0;
+  return same_set ? least(plan->mk->rows, 8) : plan->mk->rows;
 }
 
 static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   const int64_t size = sizeof(float), rows = cuts(plan->m, plan->row_cuts),
                 columns = cuts(cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
-  plan->block_k = even(plan->k, half / 4 / plan->panel, 4);
+  plan->block_k = even(plan->k, half / 8 / plan->panel, 4);
   plan->block_n = even(columns, half / plan->block_k, plan->panel);
   plan->wide = round_up(plan->block_n, plan->panel);
-  plan->x_is_far = rows * plan->k > half / 2;
   plan->stripe =
       plan->k > plan->block_k ? even(rows, half / plan->wide, plan->mk->rows) : most(rows, 1);
   plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : plan->wide), 16);
@@ -167,5 +171,6 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   const lo_kernel *kernels = plan->mk->kernels;
   plan->w_in_place = lo_select(ctx, kernels, sizeof *kernels, 2, plan) == &kernels[0];
   plan->x_in_place = x_serves_in_place(plan);
+  plan->tile_rows = tile_rows(plan);
   choose_blocks(&cpu->caches, plan);
 }

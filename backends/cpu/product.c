@@ -17,7 +17,7 @@ typedef struct piece {
 /* One block of rows x columns x k. */
 typedef struct block {
   int64_t i, rows, j, columns, k, depth; /* first and count */
-  int64_t stripe, stripe_end;            /* rows of the stripe */
+  int64_t stripe;                        /* first row of the stripe */
   const float *x;                        /* the first element */
   int64_t x_row, x_step;
   const float *w; /* the first element or panel */
@@ -79,24 +79,6 @@ static void place_w(const piece *t, block *b) {
   if (rest % plan->mk->lanes == 0) return;
   pack.from = element(t->w, plan->w, true, b->j + b->columns - rest, b->k);
   lo_pack_panels(&pack, b->depth, rest, t->w_room);
-}
-
-/* Asks for part `part` of `parts` of rows i .. i + rows - 1 of X, so that they are in L2 when their
- * turn comes: each may be a page of its own, where the hardware's prefetch starts anew. */
-static void prefetch_x(const piece *t, const block *b, int64_t i, int64_t rows, int64_t part,
-                       int64_t parts) {
-  enum { LINE = 64 };
-  const lo_plan *plan = t->plan;
-  const int64_t size = (int64_t)layerops_type_size(plan->x->type);
-  rows = least(rows, b->stripe_end - i);
-  int64_t begin, end;
-  lo_share(plan->x_k_major ? b->depth : rows, parts, part, &begin, &end);
-  const int64_t bytes = (plan->x_k_major ? rows : b->depth) * size;
-  for (int64_t r = begin; r < end; r++) {
-    const char *row = plan->x_k_major ? element(t->x, plan->x, true, i, b->k + r)
-                                      : element(t->x, plan->x, false, i + r, b->k);
-    for (int64_t l = 0; l < bytes; l += LINE) __builtin_prefetch(row + l, 0, 2);
-  }
 }
 
 /* ---- Tiles ---- */
@@ -168,22 +150,16 @@ static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, co
     finish_tile(t, tile.c, tile.c_row, i, rows, p->j, p->columns);
 }
 
-/* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. Meanwhile
- * the next slab is asked for, or, where X is copied, the next block. */
+/* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. */
 static void run_block(const piece *t, const block *b) {
   const lo_plan *plan = t->plan;
-  const int64_t tiles = (b->rows + plan->mk->rows - 1) / plan->mk->rows;
+  const int64_t tiles = (b->rows + plan->tile_rows - 1) / plan->tile_rows;
   const int64_t panels = (b->columns + plan->panel - 1) / plan->panel;
   const int64_t least_rows = b->rows / tiles, taller = b->rows % tiles;
-  const bool prefetch = plan->x_is_far && panels > 2 && b->depth;
   for (int64_t s = 0, i = b->i; s < tiles; s++) {
     const int64_t rows = least_rows + (s < taller);
     for (int64_t q = 0; q < panels; q++) {
       const panel p = panel_at(t, b, q);
-      if (prefetch && plan->x_in_place)
-        prefetch_x(t, b, i + rows, plan->mk->rows, q, panels);
-      else if (prefetch)
-        prefetch_x(t, b, b->i + b->rows, plan->block_m, s * panels + q, tiles * panels);
       run_tile(t, b, i, rows, &p);
     }
     i += rows;
@@ -192,9 +168,8 @@ static void run_block(const piece *t, const block *b) {
 
 /* ---- Blocks ---- */
 
-static void run_rows(const piece *t, block b) {
-  const int64_t rows = b.stripe_end - b.stripe, size = t->plan->block_m,
-                blocks = (rows + size - 1) / size;
+static void run_rows(const piece *t, block b, int64_t rows) {
+  const int64_t size = t->plan->block_m, blocks = (rows + size - 1) / size;
   for (int64_t s = 0; s < blocks; s++) {
     int64_t begin, end;
     lo_share(rows, blocks, s, &begin, &end);
@@ -211,13 +186,12 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
     int64_t k = 0;
     do { /* once where k is 0 */
       block b = {.stripe = i,
-                 .stripe_end = i_end,
                  .j = j,
                  .columns = least(plan->block_n, j_end - j),
                  .k = k,
                  .depth = least(plan->block_k, plan->k - k)};
       place_w(t, &b);
-      run_rows(t, b);
+      run_rows(t, b, i_end - i);
       k += plan->block_k;
     } while (k < plan->k);
   }

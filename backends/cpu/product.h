@@ -27,10 +27,10 @@ typedef struct lo_plan {
   bool x_k_major, w_k_major;                 /* stored [k][m], [k][n] */
   int64_t m, n, k;                           /* k is 0 where alpha is */
   int64_t panel;                             /* columns of a panel of W */
+  int64_t tile_rows;                         /* rows of a tile at most */
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   int64_t wide;                              /* block_n in whole panels */
   bool w_in_place, x_in_place;
-  bool x_is_far;                 /* not in L2, as far as its size tells */
   bool plain;                    /* the sums are C */
   int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */
   int64_t tasks;
