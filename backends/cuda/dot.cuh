@@ -12,26 +12,51 @@ LO_FN float lo_dot4(float4 a, float4 b, float sum) {
   return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-/* The sums of a lane: acc[line][s] += long[line][k] * short[s][k]. Lines beyond the last repeat it.
- */
+/* What a lane takes of a line at a time: 16 bytes. */
+template <class E> struct lo_run {
+  static constexpr int QUADS = 4 / (int)sizeof(E), WIDTH = 4 * QUADS;
+  float4 quad[QUADS];
+  __device__ __forceinline__ void load(const unsigned short *p, int bf16) {
+    uint4 u = __ldg((const uint4 *)p);
+    quad[0] = lo_from_16x4(make_uint2(u.x, u.y), bf16);
+    quad[1] = lo_from_16x4(make_uint2(u.z, u.w), bf16);
+  }
+  __device__ __forceinline__ void load(const float *p, int) { quad[0] = __ldg((const float4 *)p); }
+  /* The first `count` elements, from any place. */
+  __device__ __forceinline__ void some(const E *p, int count, int bf16) {
+#pragma unroll
+    for (int i = 0; i < QUADS; i++)
+      quad[i] = lo_raw<E>::wide(lo_raw<E>::some(p + 4 * i, count - 4 * i), bf16);
+  }
+};
+
+/* The sums of a lane: acc[line][s] += long[line][k] * short[s][k]. */
 template <class E, int S>
 LO_FN void lo_dot_lines(float (&acc)[LO_DOT_LINES][S], const E *const (&p)[LO_DOT_LINES],
-                        const E *const (&q)[S], lo_i64 k, bool vector, int bf16) {
+                        const E *const (&q)[S], lo_i64 k, bool aligned, int bf16) {
+  constexpr int WIDTH = lo_run<E>::WIDTH;
 #pragma unroll 4
-  for (lo_i64 at = threadIdx.x % 32 * 4; at < k; at += 128) {
-    float4 x[LO_DOT_LINES];
-    bool whole = vector && k - at >= 4;
-    int count = k - at < 4 ? (int)(k - at) : 4;
+  for (lo_i64 at = threadIdx.x % 32 * WIDTH; at < k; at += 32 * WIDTH) {
+    lo_run<E> x[LO_DOT_LINES], y;
+    bool whole = aligned && k - at >= WIDTH;
+    int count = k - at < WIDTH ? (int)(k - at) : WIDTH;
 #pragma unroll
     for (int i = 0; i < LO_DOT_LINES; i++)
-      x[i] = lo_raw<E>::wide(whole ? lo_raw<E>::load(p[i] + at) : lo_raw<E>::some(p[i] + at, count),
-                             bf16);
+      if (whole)
+        x[i].load(p[i] + at, bf16);
+      else
+        x[i].some(p[i] + at, count, bf16);
 #pragma unroll
     for (int s = 0; s < S; s++) {
-      float4 y = lo_raw<E>::wide(
-          whole ? lo_raw<E>::load(q[s] + at) : lo_raw<E>::some(q[s] + at, count), bf16);
+      if (whole)
+        y.load(q[s] + at, bf16);
+      else
+        y.some(q[s] + at, count, bf16);
 #pragma unroll
-      for (int i = 0; i < LO_DOT_LINES; i++) acc[i][s] = lo_dot4(x[i], y, acc[i][s]);
+      for (int i = 0; i < LO_DOT_LINES; i++)
+#pragma unroll
+        for (int j = 0; j < lo_run<E>::QUADS; j++)
+          acc[i][s] = lo_dot4(x[i].quad[j], y.quad[j], acc[i][s]);
     }
   }
 }
@@ -77,7 +102,8 @@ template <class E, int S> LO_FN void lo_gemm_dot(const lo_cu_gemm &p) {
       lo_i64 line = s < shorts.extent ? s : shorts.extent - 1;
       short_lines[s] = (const E *)shorts.p + l * shorts.batch_stride + line * shorts.stride;
     }
-    lo_dot_lines<E, S>(acc, long_lines, short_lines, k, lines.vector && shorts.vector, p.bf16);
+    bool aligned = sizeof(E) == 4 ? lines.vector && shorts.vector : lines.vector8 && shorts.vector8;
+    lo_dot_lines<E, S>(acc, long_lines, short_lines, k, aligned, p.bf16);
 #pragma unroll
     for (int i = 0; i < LO_DOT_LINES; i++)
 #pragma unroll

@@ -35,7 +35,7 @@ template <class E> static int launch(int tile, const lo_cu_gemm *p, lo_cu_grid g
   } tiles[] = {
 #define KERNEL(TRANS_A, TRANS_B, BLOCKS, ...)                                                      \
   (const void *)lo_gemm_kernel<E, lo_tile<__VA_ARGS__>, BLOCKS, TRANS_A, TRANS_B>
-#define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE)                                                    \
+#define X(BM, BN, BK, TM, TN, LX, BLOCKS, ...)                                                     \
   {{{KERNEL(false, false, BLOCKS, BM, BN, BK, TM, TN, LX),                                         \
      KERNEL(false, true, BLOCKS, BM, BN, BK, TM, TN, LX)},                                         \
     {KERNEL(true, false, BLOCKS, BM, BN, BK, TM, TN, LX),                                          \

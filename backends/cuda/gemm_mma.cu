@@ -32,7 +32,7 @@ int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, 
           (const void *)mma_kernel<MMA, __VA_ARGS__, true, true>                                   \
     }                                                                                              \
   }
-#define X(BM, BN, WM, WN, BLOCKS, RATE)                                                            \
+#define X(BM, BN, WM, WN, BLOCKS, ...)                                                             \
   {{KERNELS(LO_MMA_K8_F16, BM, BN, WM, WN), KERNELS(LO_MMA_K16_F16, BM, BN, WM, WN),               \
     KERNELS(LO_MMA_K16_BF16, BM, BN, WM, WN)},                                                     \
    BM / WM * (BN / WN) * 32},

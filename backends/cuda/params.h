@@ -67,20 +67,22 @@ typedef struct lo_cu_bsr {
 
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
- * loop's share, in percent, of what an SM full of such blocks could multiply (see
- * doc/performance.md). X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE) */
+ * loop's share, in percent, of what an SM full of such blocks could multiply; WAIT: clocks that a
+ * step takes a block alone. Both are fitted to times on an H200 (2026-11). X(BM, BN, BK,
+ * TM, TN, LX, BLOCKS, RATE, WAIT) */
 #define LO_CU_TILES(X)                                                                             \
-  X(128, 128, 8, 8, 8, 8, 2, 85)                                                                   \
-  X(128, 32, 16, 8, 4, 8, 5, 65)                                                                   \
-  X(32, 128, 16, 4, 8, 8, 5, 65)                                                                   \
-  X(64, 64, 16, 8, 4, 8, 5, 70)                                                                    \
-  X(32, 32, 32, 4, 4, 8, 8, 50)
+  X(128, 128, 8, 8, 8, 8, 2, 66, 900)                                                              \
+  X(128, 32, 16, 8, 4, 8, 5, 60, 1400)                                                             \
+  X(32, 128, 16, 4, 8, 8, 5, 58, 1500)                                                             \
+  X(64, 64, 16, 8, 4, 8, 5, 62, 1300)                                                              \
+  X(32, 32, 32, 4, 4, 8, 8, 53, 1400)
 
-/* The tiles of the tensor cores' main loop, in steps of 32: a warp has WM x WN outputs.
- * X(BM, BN, WM, WN, BLOCKS, RATE) */
+/* The tiles of the tensor cores' main loop, in steps of 32: a warp has WM x WN outputs. RATE_K8 and
+ * RATE_K16 are of Turing's instruction and the longer one. X(BM, BN, WM, WN, BLOCKS, RATE_K8,
+ * RATE_K16, WAIT) */
 #define LO_CU_MMA_TILES(X)                                                                         \
-  X(128, 128, 64, 64, 2, 60)                                                                       \
-  X(64, 64, 32, 32, 4, 35)
+  X(128, 128, 64, 64, 2, 58, 40, 1600)                                                             \
+  X(64, 64, 32, 32, 4, 36, 21, 750)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */

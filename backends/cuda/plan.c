@@ -34,7 +34,7 @@ static double sm_rate(int architecture, family f) {
 typedef struct tile {
   family family;
   int number; /* in the family's list */
-  int bm, bn, bk, blocks, rate;
+  int bm, bn, bk, blocks, rate, wait;
 } tile;
 
 /* Names for the rows of the table below. */
@@ -54,15 +54,16 @@ enum {
 };
 
 static const tile tiles[] = {
-#define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE) {SIMT, SIMT_##BM##x##BN, BM, BN, BK, BLOCKS, RATE},
+#define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
+  {SIMT, SIMT_##BM##x##BN, BM, BN, BK, BLOCKS, RATE, WAIT},
     LO_CU_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, RATE)                                                            \
-  {MMA_K8, MMA_K8_##BM##x##BN - FIRST_MMA_K8, BM, BN, 32, BLOCKS, RATE},
+#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
+  {MMA_K8, MMA_K8_##BM##x##BN - FIRST_MMA_K8, BM, BN, 32, BLOCKS, K8, WAIT},
         LO_CU_MMA_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, RATE)                                                            \
-  {MMA_K16, MMA_K16_##BM##x##BN - FIRST_MMA_K16, BM, BN, 32, BLOCKS, RATE},
+#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
+  {MMA_K16, MMA_K16_##BM##x##BN - FIRST_MMA_K16, BM, BN, 32, BLOCKS, K16, WAIT},
             LO_CU_MMA_TILES(X)
 #undef X
 };
@@ -95,11 +96,11 @@ static int64_t scratch_bytes(const lo_product *p, int split, int64_t *partial) {
   return *partial + (lo_present(&p->row_sum) ? 4 * split * p->m : 0);
 }
 
-/* The clocks of a product: every step of a block waits for memory at least once; a full SM is bound
- * by its arithmetic. */
+/* The clocks of a product, but for what all candidates have alike: every step of a block waits for
+ * memory at least once, a full SM is bound by its arithmetic, and each output costs some. */
 static double cost_of(layerops_context *ctx, const lo_product *p, const tile *t, int split,
                       int64_t slice) {
-  const double wait = 600, around = 2500, launch = 4000, bytes_a_clock = 16;
+  const double launch = 3500, output = 0.46, bytes_a_clock = 32;
   double sms = lo_cuda(ctx)->device->sms;
   double blocks =
       (double)ceil_div(p->m, t->bm) * (double)ceil_div(p->n, t->bn) * (double)p->batch * split;
@@ -107,7 +108,7 @@ static double cost_of(layerops_context *ctx, const lo_product *p, const tile *t,
   double work =
       t->bm * t->bn * t->bk / (sm_rate(lo_cuda(ctx)->architecture, t->family) * t->rate * 0.01);
   double steps = (double)ceil_div(slice, t->bk);
-  double cost = steps * fmax(each * work, rounds * wait) + rounds * around;
+  double cost = steps * fmax(each * work, rounds * t->wait) + output * each * t->bm * t->bn;
   if (split > 1)
     cost += launch +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
@@ -193,7 +194,7 @@ static const char *cannot_dot(const lo_product *p) {
 
 /* Four quads of a lane are on their way at a time. */
 static void try_dot(layerops_context *ctx, problem *q) {
-  const double wait = 200, around = 2000, blocks_an_sm = 8;
+  const double wait = 200, around = 1000, blocks_an_sm = 8;
   const lo_product *p = q->p;
   candidate *c = &q->candidates[DOT];
   *c = (candidate){INFINITY, 1, p->k, cannot_dot(p)};

@@ -154,6 +154,19 @@ static void test_dot(layerops_type type) {
   layerops_close(ctx);
 }
 
+/* Whether the code that this device loads has it: a build for sm_75 runs as that on any device. */
+static int long_instruction(void) {
+  if (open_with("LAYEROPS_CUDA_KERNEL", "mma_k16_64x64") != LAYEROPS_OK) return 0;
+  uint16_t x[3] = {0};
+  layerops_gemm_args args = {.a = layerops_host_matrix(x, LAYEROPS_F16, 1, 1),
+                             .b = layerops_host_matrix(x + 1, LAYEROPS_F16, 1, 1),
+                             .c = layerops_host_matrix(x + 2, LAYEROPS_F16, 1, 1)};
+  layerops_status status = layerops_gemm(ctx, &args);
+  layerops_close(ctx);
+  if (status != LAYEROPS_OK) skip("mma_k16", "sm_%d: %s", architecture, layerops_last_error());
+  return status == LAYEROPS_OK;
+}
+
 static void test_kernels(void) {
   static const char *const simt[] = {"simt_128x128",      "simt_128x128_split", "simt_128x32",
                                      "simt_128x32_split", "simt_32x128",        "simt_32x128_split",
@@ -168,8 +181,9 @@ static void test_kernels(void) {
   for (size_t i = 0; i < sizeof simt / sizeof *simt; i++)
     for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++)
       test_kernel(&(kernel){simt[i], type, NULL});
+  int has_long = long_instruction();
   for (size_t i = 0; i < sizeof mma / sizeof *mma; i++)
-    if (mma[i].architecture || architecture >= 80) test_kernel(&mma[i]);
+    if (mma[i].architecture || has_long) test_kernel(&mma[i]);
   for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++) test_dot(type);
   if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", "no_such_kernel"), "a kernel that does not exist"))
     return;
