@@ -8,6 +8,7 @@ layerops_status layerops_activation_forward_(layerops_context *ctx,
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_activation_forward, sizeof *args, args, size));
   layerops_activation_forward_args *a = &door.call.args.activation_forward;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_FLOAT, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));
@@ -25,6 +26,7 @@ layerops_status layerops_activation_backward_(layerops_context *ctx,
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_activation_backward, sizeof *args, args, size));
   layerops_activation_backward_args *a = &door.call.args.activation_backward;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "dy", &a->dy, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->dy.rows, n = a->dy.cols;
   LO_TRY(lo_door_matrix(&door, "saved", &a->saved, LO_IN | LO_IN_PLACE, LO_FLOAT, m, n));

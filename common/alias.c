@@ -8,14 +8,14 @@
 typedef struct extent {
   const void *root;
   int64_t begin, end;     /* bytes within root */
-  int64_t stride, width;  /* bytes: of a row, of its elements */
+  int64_t stride, width;  /* bytes: from row to row (0: there is one), of a row's elements */
 } extent;
 
 static extent extent_of(const layerops_matrix *v) {
   int64_t size = (int64_t)layerops_type_size(v->type);
   extent e = {.root = v->host ? NULL : v->buffer->root,
               .begin = v->host ? (int64_t)(intptr_t)v->host : v->buffer->root_offset,
-              .stride = v->stride * size,
+              .stride = v->rows > 1 ? v->stride * size : 0,
               .width = v->cols * size};
   e.begin += v->offset * size;
   e.end = e.begin + ((v->batch - 1) * v->batch_stride + (v->rows - 1) * v->stride + v->cols) * size;
@@ -24,18 +24,19 @@ static extent extent_of(const layerops_matrix *v) {
 
 static bool same_view(const layerops_matrix *a, const layerops_matrix *b, extent x, extent y) {
   return x.root == y.root && x.begin == y.begin && a->rows == b->rows && a->cols == b->cols &&
-         (x.stride == y.stride || a->rows == 1) && a->batch == b->batch &&
+         x.stride == y.stride && a->batch == b->batch &&
          (a->batch == 1 || a->batch_stride == b->batch_stride) &&
          layerops_type_size(a->type) == layerops_type_size(b->type);
 }
 
 static bool overlap(const layerops_matrix *a, const layerops_matrix *b, extent x, extent y) {
   if (x.root != y.root || x.end <= y.begin || y.end <= x.begin) return false;
-  if (x.stride != y.stride || a->batch > 1 || b->batch > 1 || !x.stride) return true;
+  const int64_t stride = x.stride ? x.stride : y.stride; /* a single row fits any */
+  if (!stride || (y.stride && y.stride != stride) || a->batch > 1 || b->batch > 1) return true;
   /* Equal strides: the column ranges within a period of one row must overlap. */
-  int64_t shift = (y.begin - x.begin) % x.stride;
-  if (shift < 0) shift += x.stride;
-  return shift < x.width || shift + y.width > x.stride;
+  int64_t shift = (y.begin - x.begin) % stride;
+  if (shift < 0) shift += stride;
+  return shift < x.width || shift + y.width > stride;
 }
 
 static bool has_memory(const layerops_matrix *v) { return v->rows && v->cols && v->batch; }

@@ -2,7 +2,7 @@
  * nothing else that common/ knows of it.
  *
  * What a backend may rely on, since the door (common/door.h) has checked it: shapes agree, strides are at
- * least cols, no product of sizes overflows, every view lies inside its buffer, the buffers are of this
+ * least cols (equal where there is one row), no product of sizes overflows, every view lies inside its buffer, the buffers are of this
  * device, outputs do not overlap anything but an input that is the very same view where the header allows
  * it, absent views have type LAYEROPS_NONE_TYPE, scalars that were unset hold their default. At least one
  * output is present and no present output is empty: empty ones were made absent (dX of a batch of 0).

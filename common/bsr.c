@@ -22,6 +22,9 @@ static layerops_status check_shape(const layerops_bsr_args *a) {
                    (long long)a->rows, (long long)a->cols, (long long)a->count);
   if (a->count < 0)
     return lo_fail(LAYEROPS_ERROR_INVALID, "bsr_create: count is %lld", (long long)a->count);
+  if (a->reserved)
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_create: reserved is %d, but must be 0",
+                   (int)a->reserved);
   if (!a->row_start || (!a->column && a->count))
     return lo_fail(LAYEROPS_ERROR_INVALID, "bsr_create: %s is NULL",
                    a->row_start ? "column" : "row_start");
@@ -135,6 +138,7 @@ layerops_status layerops_bsr_linear_forward_(layerops_context *ctx,
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_bsr_linear_forward, sizeof *args, args, size));
   layerops_bsr_linear_forward_args *a = &door.call.args.bsr_linear_forward;
+  LO_TRY(lo_door_flags(&door, a->flags));
   if (!a->w) return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "w is needed, but is NULL");
   if (a->w->device != ctx->device)
     return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "w is on %s, the context on %s",

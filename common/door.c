@@ -88,9 +88,11 @@ static layerops_status check_type(lo_door *door, const char *name, layerops_type
                         layerops_type_name(type), list);
 }
 
+static bool empty(const layerops_matrix *v) { return !v->rows || !v->cols || !v->batch; }
+
 /* The index behind the view's last element, or -1 on overflow. 0 where the view is empty. */
 static int64_t view_end(const layerops_matrix *v) {
-  if (!v->rows || !v->cols || !v->batch) return 0;
+  if (empty(v)) return 0;
   int64_t rows, batches, end;
   if (__builtin_mul_overflow(v->rows - 1, v->stride, &rows) ||
       __builtin_mul_overflow(v->batch - 1, v->batch_stride, &batches) ||
@@ -145,14 +147,23 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
   return LAYEROPS_OK;
 }
 
-static bool all_zero(const layerops_matrix *v) {
+bool lo_given(const layerops_matrix *v) {
   static const layerops_matrix zero;
-  return !memcmp(v, &zero, sizeof zero);
+  return memcmp(v, &zero, sizeof zero) != 0;
+}
+
+/* Distances that lead to no element may be anything in the user's view, and kernels multiply them. */
+static void settle(layerops_matrix *v) {
+  const bool none = empty(v);
+  if (none) v->offset = 0;
+  if (none || v->rows == 1) v->stride = v->cols;
+  if (none || v->batch == 1) v->batch_stride = 0;
 }
 
 layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix *view, int role,
                                unsigned types, int64_t rows, int64_t cols) {
-  if (!lo_present(view)) REFUSE("%s is needed, but is %s", name, all_zero(view) ? "absent" : "without a type");
+  if (!lo_present(view))
+    REFUSE("%s is needed, but is %s", name, lo_given(view) ? "without a type" : "absent");
   LO_TRY(check_type(door, name, view->type, types));
   LO_TRY(check_extent(door, name, view));
   if ((rows != LO_ANY && view->rows != rows) || (cols != LO_ANY && view->cols != cols)) {
@@ -163,13 +174,14 @@ layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix 
            want);
   }
   LO_TRY(check_memory(door, name, view));
+  settle(view);
   push(door, name, view, role);
   return LAYEROPS_OK;
 }
 
 layerops_status lo_door_optional(lo_door *door, const char *name, layerops_matrix *view, int role,
                                  unsigned types, int64_t rows, int64_t cols) {
-  return all_zero(view) ? LAYEROPS_OK : lo_door_matrix(door, name, view, role, types, rows, cols);
+  return lo_given(view) ? lo_door_matrix(door, name, view, role, types, rows, cols) : LAYEROPS_OK;
 }
 
 layerops_status lo_door_all_unbatched(lo_door *door) {
@@ -185,9 +197,26 @@ layerops_status lo_door_not_yet(lo_door *door, const char *name, bool present) {
   return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is reserved: no kernel uses it yet", name);
 }
 
+layerops_status lo_door_flags(lo_door *door, uint32_t flags) {
+  const uint32_t known = LAYEROPS_BATCH_INVARIANT | LAYEROPS_FAST_ACCUM | LAYEROPS_ALLOW_TF32;
+  if (!(flags & ~known)) return LAYEROPS_OK;
+  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "flags is 0x%x, of which 0x%x is unknown",
+                        (unsigned)flags, (unsigned)(flags & ~known));
+}
+
+layerops_status lo_door_reserved(lo_door *door, int32_t reserved) {
+  if (!reserved) return LAYEROPS_OK;
+  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "reserved is %d, but must be 0",
+                        (int)reserved);
+}
+
 layerops_status lo_door_scalar(lo_door *door, const char *name, layerops_scalar *s, double unset) {
+  if (s->reserved) REFUSE("%s has a reserved field set", name);
   switch (s->kind) {
-  case 0: *s = layerops_value(unset); return LAYEROPS_OK;
+  case 0:
+    if (s->value != 0 || s->buffer || s->offset) REFUSE("%s is set, but its kind is 0, unset", name);
+    *s = layerops_value(unset);
+    return LAYEROPS_OK;
   case 1: return LAYEROPS_OK;
   case 2: break;
   default: REFUSE("%s has the unknown kind %d", name, (int)s->kind);
@@ -236,8 +265,6 @@ void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...) {
   vsnprintf(door->call.detail + 1, sizeof door->call.detail - 1, format, list);
   va_end(list);
 }
-
-static bool empty(const layerops_matrix *v) { return !v->rows || !v->cols || !v->batch; }
 
 /* Makes empty outputs absent; false if none is left, so that there is nothing to do. */
 static bool drop_empty_outputs(lo_door *door) {

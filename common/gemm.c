@@ -16,9 +16,11 @@ layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gemm, sizeof *args, args, size));
   layerops_gemm_args *a = &door.call.args.gemm;
-  LO_TRY(lo_door_not_yet(&door, "scale_a", lo_present(&a->scale_a)));
-  LO_TRY(lo_door_not_yet(&door, "scale_b", lo_present(&a->scale_b)));
-  LO_TRY(lo_door_not_yet(&door, "zero_a", lo_present(&a->zero_a)));
+  LO_TRY(lo_door_not_yet(&door, "scale_a", lo_given(&a->scale_a)));
+  LO_TRY(lo_door_not_yet(&door, "scale_b", lo_given(&a->scale_b)));
+  LO_TRY(lo_door_not_yet(&door, "zero_a", lo_given(&a->zero_a)));
+  LO_TRY(lo_door_flags(&door, a->flags));
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_one_of(&door, "trans_a", a->trans_a, 2));
   LO_TRY(lo_door_one_of(&door, "trans_b", a->trans_b, 2));
   LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));

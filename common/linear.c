@@ -8,10 +8,11 @@ layerops_status layerops_linear_forward_(layerops_context *ctx,
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_forward, sizeof *args, args, size));
   layerops_linear_forward_args *a = &door.call.args.linear_forward;
   LO_TRY(lo_door_not_yet(&door, "packed", a->packed != NULL));
-  LO_TRY(lo_door_not_yet(&door, "scale_x", lo_present(&a->scale_x)));
-  LO_TRY(lo_door_not_yet(&door, "scale_w", lo_present(&a->scale_w)));
-  LO_TRY(lo_door_not_yet(&door, "zero_x", lo_present(&a->zero_x)));
-  LO_TRY(lo_door_not_yet(&door, "scale_y", lo_present(&a->scale_y)));
+  LO_TRY(lo_door_not_yet(&door, "scale_x", lo_given(&a->scale_x)));
+  LO_TRY(lo_door_not_yet(&door, "scale_w", lo_given(&a->scale_w)));
+  LO_TRY(lo_door_not_yet(&door, "zero_x", lo_given(&a->zero_x)));
+  LO_TRY(lo_door_not_yet(&door, "scale_y", lo_given(&a->scale_y)));
+  LO_TRY(lo_door_flags(&door, a->flags));
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->x.rows, k = a->x.cols;
   unsigned types = lo_same_or_f32(a->x.type);
@@ -42,28 +43,32 @@ static layerops_status check_dz(lo_door *door, layerops_linear_backward_args *a)
   return lo_door_optional(door, "dz", &a->dz, LO_OUT, LO_BIT(a->dy.type), m, n);
 }
 
+/* In place of an operand that is given but not needed: nobody checked it, so no backend sees it. */
+static const layerops_matrix unneeded;
+
 static layerops_status check_dx(lo_door *door, layerops_linear_backward_args *a) {
   LO_TRY(lo_door_activation(door, "dx_activation", a->dx_activation));
   LO_TRY(lo_door_value(door, "dx_slope", &a->dx_slope, 0.01, 0, 1e30));
-  if (!lo_present(&a->dx)) {
+  if (!lo_given(&a->dx)) {
     if (a->dx_activation != LAYEROPS_IDENTITY)
       return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "dx_activation is set, but dx is absent");
+    a->w = a->dx_saved = unneeded;
     return LAYEROPS_OK;
   }
   unsigned types = lo_same_or_f32(a->dy.type);
   LO_TRY(lo_door_matrix(door, "w", &a->w, LO_IN, LO_BIT(a->dy.type), a->dy.cols, LO_ANY));
   LO_TRY(lo_door_matrix(door, "dx", &a->dx, LO_OUT, types, a->dy.rows, a->w.cols));
-  if (a->dx_activation != LAYEROPS_IDENTITY)
-    LO_TRY(lo_door_matrix(door, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE, types, a->dy.rows,
-                          a->w.cols));
-  return LAYEROPS_OK;
+  return (a->dx_activation == LAYEROPS_IDENTITY ? lo_door_optional : lo_door_matrix)(
+      door, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE, types, a->dy.rows, a->w.cols);
 }
 
 static layerops_status check_dw(lo_door *door, layerops_linear_backward_args *a) {
   unsigned types = lo_same_or_f32(a->dy.type);
-  if (lo_present(&a->dw)) {
+  if (lo_given(&a->dw)) {
     LO_TRY(lo_door_matrix(door, "x", &a->x, LO_IN, LO_BIT(a->dy.type), a->dy.rows, LO_ANY));
     LO_TRY(lo_door_matrix(door, "dw", &a->dw, LO_INOUT, types, a->dy.cols, a->x.cols));
+  } else {
+    a->x = unneeded;
   }
   LO_TRY(lo_door_optional(door, "dbias", &a->dbias, LO_INOUT, types, 1, a->dy.cols));
   return lo_door_scalar(door, "beta", &a->beta, 0);
@@ -75,6 +80,8 @@ layerops_status layerops_linear_backward_(layerops_context *ctx,
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_backward, sizeof *args, args, size));
   layerops_linear_backward_args *a = &door.call.args.linear_backward;
   LO_TRY(lo_door_not_yet(&door, "packed", a->packed != NULL));
+  LO_TRY(lo_door_flags(&door, a->flags));
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "dy", &a->dy, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   LO_TRY(check_dz(&door, a));
   LO_TRY(check_dx(&door, a));

@@ -1,5 +1,7 @@
 #include <config.h>
 
+#include <math.h>
+
 #include "common/door.h"
 
 #define F32 LO_BIT(LAYEROPS_F32)
@@ -7,15 +9,18 @@
 
 static layerops_status check_truth(lo_door *door, layerops_cross_entropy_args *a) {
   int64_t m = a->logits.rows, n = a->logits.cols;
-  if (lo_present(&a->labels) == lo_present(&a->probabilities))
+  if (lo_given(&a->labels) == lo_given(&a->probabilities))
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "%s of labels and probabilities are set",
-                          lo_present(&a->labels) ? "both" : "none");
+                          lo_given(&a->labels) ? "both" : "none");
   LO_TRY(lo_door_optional(door, "labels", &a->labels, LO_IN, I32, 1, m));
   LO_TRY(lo_door_optional(door, "probabilities", &a->probabilities, LO_IN, LO_FLOAT, m, n));
   if (a->ignore_label.kind && !lo_present(&a->labels))
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "ignore_label is set, but labels is absent");
   if (a->ignore_label.kind)
     LO_TRY(lo_door_value(door, "ignore_label", &a->ignore_label, 0, INT32_MIN, INT32_MAX));
+  if (a->ignore_label.value != rint(a->ignore_label.value))
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "ignore_label is %g, but must be whole",
+                          a->ignore_label.value);
   return LAYEROPS_OK;
 }
 
@@ -24,6 +29,7 @@ layerops_status layerops_cross_entropy_(layerops_context *ctx,
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_cross_entropy, sizeof *args, args, size));
   layerops_cross_entropy_args *a = &door.call.args.cross_entropy;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "logits", &a->logits, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->logits.rows, n = a->logits.cols;
   LO_TRY(check_truth(&door, a));
@@ -48,6 +54,7 @@ layerops_status layerops_mse_(layerops_context *ctx, const layerops_mse_args *ar
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_mse, sizeof *args, args, size));
   layerops_mse_args *a = &door.call.args.mse;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->y.rows, n = a->y.cols;
   LO_TRY(lo_door_matrix(&door, "target", &a->target, LO_IN | LO_IN_PLACE, LO_FLOAT, m, n));

@@ -8,6 +8,7 @@ layerops_status layerops_sgd_(layerops_context *ctx, const layerops_sgd_args *ar
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_sgd, sizeof *args, args, size));
   layerops_sgd_args *a = &door.call.args.sgd;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "w", &a->w, LO_INOUT, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->w.rows, n = a->w.cols;
   LO_TRY(lo_door_matrix(&door, "g", &a->g, LO_IN, LO_FLOAT, m, n));
@@ -28,6 +29,7 @@ layerops_status layerops_adam_(layerops_context *ctx, const layerops_adam_args *
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_adam, sizeof *args, args, size));
   layerops_adam_args *a = &door.call.args.adam;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "w", &a->w, LO_INOUT, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->w.rows, n = a->w.cols;
   LO_TRY(lo_door_matrix(&door, "g", &a->g, LO_IN, LO_FLOAT, m, n));

@@ -7,6 +7,7 @@ layerops_status layerops_softmax_(layerops_context *ctx, const layerops_softmax_
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_softmax, sizeof *args, args, size));
   layerops_softmax_args *a = &door.call.args.softmax;
+  LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_FLOAT, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));

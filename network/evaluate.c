@@ -28,7 +28,7 @@ static layerops_status evaluate(lo_door *door, layerops_network *net, const lo_s
 
 static layerops_status check_truth(lo_door *door, const layerops_network *net,
                                    const lo_samples *s) {
-  bool labels = lo_present(&s->labels), targets = lo_present(&s->targets);
+  bool labels = lo_given(&s->labels), targets = lo_given(&s->targets);
   if (!labels && !targets)
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "none of labels and targets are set");
   if (labels && targets && net->loss != LAYEROPS_LOSS_MSE)

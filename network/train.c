@@ -16,7 +16,7 @@ typedef struct training {
 
 static layerops_status check_truth(lo_door *door, const layerops_network *net,
                                    const layerops_network_train_args *a) {
-  bool labels = lo_present(&a->labels), targets = lo_present(&a->targets);
+  bool labels = lo_given(&a->labels), targets = lo_given(&a->targets);
   if (net->loss == LAYEROPS_LOSS_MSE)
     return targets ? LAYEROPS_OK
                    : lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
@@ -51,6 +51,7 @@ static layerops_status check(lo_door *door, const layerops_network *net,
   if (a->batch < 1)
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "batch is %lld, but must be positive",
                           (long long)a->batch);
+  LO_TRY(lo_door_reserved(door, a->reserved));
   LO_TRY(lo_door_one_of(door, "drop_last", a->drop_last, 2));
   LO_TRY(lo_door_one_of(door, "keep_order", a->keep_order, 2));
   if (a->losses_capacity < 0)

@@ -115,6 +115,11 @@ static void test_gemm(void) {
   REFUSED(gemm, a.scale_a = view(in, 1, 4), UNSUPPORTED, "scale_a", "reserved");
   REFUSED(gemm, a.scale_b = view(in, 1, 5), UNSUPPORTED, "scale_b");
   REFUSED(gemm, a.zero_a = view(in, 1, 4), UNSUPPORTED, "zero_a");
+  REFUSED(gemm, a.zero_a.rows = 1, UNSUPPORTED, "zero_a");
+  REFUSED(gemm, a.flags = 0x81, UNSUPPORTED, "flags is 0x81", "0x80");
+  REFUSED(gemm, a.reserved = 3, UNSUPPORTED, "reserved is 3");
+  REFUSED(gemm, a.alpha.value = 2, INVALID, "alpha is set", "kind is 0");
+  REFUSED(gemm, a.beta = layerops_value(1); a.beta.reserved = 1, INVALID, "beta", "reserved");
 }
 
 /* ---- the other operations ---- */
@@ -146,6 +151,7 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
   REFUSED(linear_forward, a.scale_x = view(in, 1, 1), UNSUPPORTED, "scale_x");
   REFUSED(linear_forward, a.scale_y = view(in, 1, 1), UNSUPPORTED, "scale_y");
+  REFUSED(linear_forward, a.flags = 8, UNSUPPORTED, "flags is 0x8");
   REFUSED(linear_forward, a.preact = view(out, 3, 5), ALIAS, "preact", "y");
   REFUSED(linear_forward, a.residual = view(out + 1, 3, 5), ALIAS, "y overlaps residual");
 }
@@ -186,6 +192,12 @@ static void test_linear_backward(void) {
   REFUSED(linear_backward, a.dbias = view(third, 1, 5), ALIAS, "dw", "dbias");
   REFUSED(linear_backward, a.dx = view(third, 3, 6), ALIAS, "dx", "dw");
   REFUSED(linear_backward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
+  REFUSED(linear_backward, a.flags = 1u << 31, UNSUPPORTED, "flags is 0x80000000");
+  REFUSED(linear_backward, a.dx.type = 0, INVALID, "dx is needed, but is without a type");
+  REFUSED(linear_backward, a.dw.type = 0, INVALID, "dw is needed, but is without a type");
+  /* not needed, but given: checked all the same, since a kernel may read it */
+  REFUSED(linear_backward, a.dx_activation = 0; a.dx_saved.stride = INT32_MAX;
+          a.dx_saved.host = NULL; a.dx_saved.buffer = small, INVALID, "dx_saved ends at byte");
 }
 
 static layerops_activation_forward_args valid_activation_forward(void) {
@@ -212,6 +224,7 @@ static void test_rows(void) {
   REFUSED(activation_backward, a.slope = layerops_value(-0.5), INVALID, "slope is -0.5");
   VALID(softmax);
   REFUSED(softmax, a.log = 2, INVALID, "log is 2");
+  REFUSED(softmax, a.reserved = 1, UNSUPPORTED, "reserved is 1");
   REFUSED(softmax, a.y.cols = 2, INVALID, "y is 2 x 2", "2 x 3");
   REFUSED(softmax, a.y = view(in + 3, 2, 3), ALIAS, "y overlaps x");
 }
@@ -243,6 +256,8 @@ static void test_losses(void) {
   REFUSED(cross_entropy, a.loss.type = LAYEROPS_F16, UNSUPPORTED, "loss is f16");
   REFUSED(cross_entropy, a.reduction = 3, INVALID, "reduction is 3");
   REFUSED(cross_entropy, a.ignore_label = layerops_value(1e12), INVALID, "ignore_label is 1e+12");
+  REFUSED(cross_entropy, a.ignore_label = layerops_value(1.5), INVALID, "ignore_label is 1.5");
+  REFUSED(cross_entropy, a.labels.type = 0, INVALID, "labels is needed, but is without a type");
   REFUSED(cross_entropy, a.ignore_label = layerops_element(small, 0), UNSUPPORTED, "ignore_label");
   REFUSED(cross_entropy, a.labels = none; a.probabilities = view(in, 4, 3);
           a.ignore_label = layerops_value(1), INVALID, "ignore_label", "labels is absent");

@@ -133,7 +133,8 @@ void cross_entropy(lo_in logits, __global const int *labels, lo_in probabilities
     loss = lo_group_sum(lo_lanes_sum(sum), lanes);
     weight = lo_group_sum(lo_lanes_sum(all), lanes);
   } else if (counts_here) {
-    loss = r.shift + log_sum - lo_get(logits, lo_at(&p.x, i, label), p.x.type);
+    /* the logit is near the shift, which may be far larger than their difference */
+    loss = log_sum - (lo_get(logits, lo_at(&p.x, i, label), p.x.type) - r.shift);
   }
   int hit = 0;
   if (p.correct.type) {

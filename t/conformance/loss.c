@@ -226,6 +226,22 @@ static void strange_logits(cf_session *s, layerops_type type) {
     }
 }
 
+/* The loss is a small difference of large numbers. */
+static void far_from_zero(cf_session *s, layerops_type type) {
+  static const double far[] = {-60000, 60000};
+  for (int i = 0; i < 2; i++)
+    for (int probabilities = 0; probabilities < 2; probabilities++) {
+      entropy e = of(type, 9, 37);
+      e.fill = CF_ZERO;
+      if (probabilities) e.truth = LAYEROPS_F32;
+      make(s, &e);
+      for (int64_t row = 0; row < e.rows; row++)
+        for (int64_t j = 0; j < e.cols; j++)
+          cf_set(e.logits, row, j, far[i] + 4 * (double)((row + j) % 3));
+      call(s, &e);
+    }
+}
+
 /* The first of several largest counts, wherever the others stand. */
 static void ties(cf_session *s, layerops_type type) {
   for (int64_t cols = 2; cols < 80; cols += 7) {
@@ -434,6 +450,7 @@ const cf_check cf_loss_checks[] = {
     {LAYEROPS_OP_cross_entropy, "outputs and types", CF_FLOATS, 0, outputs},
     {LAYEROPS_OP_cross_entropy, "ignored labels", CF_FLOATS, 0, ignored_labels},
     {LAYEROPS_OP_cross_entropy, "NaN and infinity", CF_FLOATS, 0, strange_logits},
+    {LAYEROPS_OP_cross_entropy, "far from zero", CF_F32, 0, far_from_zero},
     {LAYEROPS_OP_cross_entropy, "ties", CF_FLOATS, 0, ties},
     {LAYEROPS_OP_cross_entropy, "in place", CF_FLOATS, CF_MEMORY, gradient_in_place},
     {LAYEROPS_OP_cross_entropy, "no rows, no columns", CF_FLOATS, 0, empty_losses},
