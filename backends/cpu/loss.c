@@ -112,7 +112,7 @@ static void run_row(const job *w, int64_t i, partial *sum) {
     if (w->losses) w->losses[i] = 0;
     return;
   }
-  lo_row row = lo_row_look(w->isa, &w->logits, i, w->n, exps);
+  lo_row row = lo_row_look(w->isa, &w->logits, i, w->n, exps, false);
   if (w->labels)
     loss = row.log_sum - (logit(w, i, label) - row.largest);
   else

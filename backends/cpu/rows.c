@@ -9,7 +9,8 @@ static int64_t span(int64_t n, int64_t j) {
   return n - j < LO_SPAN ? n - j : LO_SPAN;
 }
 
-lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps) {
+lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps,
+                   bool whole) {
   float copy[LO_SPAN], lanes[16] = {0};
   lo_row row = {.largest = -INFINITY};
   for (int64_t j = 0; j < n; j += LO_SPAN) {
@@ -19,7 +20,8 @@ lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, f
   }
   for (int64_t j = 0; j < n; j += LO_SPAN) {
     int64_t length = span(n, j);
-    isa->exp_sum(lo_get(isa, x, i, j, length, copy), row.largest, exps, lanes, length);
+    float *to = whole ? exps + j : exps;
+    isa->exp_sum(lo_get(isa, x, i, j, length, copy), row.largest, to, lanes, length);
   }
   row.sum = lo_fold(lanes);
   row.log_sum = (float)log((double)row.sum);
@@ -40,27 +42,44 @@ typedef struct job {
   bool log;
 } job;
 
-static void softmax_row(const job *w, int64_t i) {
+static void log_softmax_row(const job *w, int64_t i) {
   float exps[LO_SPAN], copy[LO_SPAN], out[LO_SPAN];
-  lo_row row = lo_row_look(w->isa, &w->x, i, w->n, exps);
-  const float inverse = 1.0f / row.sum;
+  const lo_row row = lo_row_look(w->isa, &w->x, i, w->n, exps, false);
   for (int64_t j = 0; j < w->n; j += LO_SPAN) {
     int64_t length = span(w->n, j);
     float *y = lo_out(&w->y, i, j, out);
-    if (w->log) {
-      const float *x = lo_get(w->isa, &w->x, i, j, length, copy);
-      w->isa->shift(x, row.largest, row.log_sum, y, length);
-    } else {
-      if (w->n > LO_SPAN) lo_row_exps(w->isa, &w->x, &row, i, j, length, exps);
-      w->isa->scale(exps, inverse, y, length);
-    }
+    const float *x = lo_get(w->isa, &w->x, i, j, length, copy);
+    w->isa->shift(x, row.largest, row.log_sum, y, length);
     lo_put(w->isa, &w->y, i, j, y, length);
+  }
+}
+
+/* The exponentials wait in Y where it is f32, else they are computed again in a long row. */
+static void softmax_row(const job *w, int64_t i) {
+  float exps[LO_SPAN], out[LO_SPAN];
+  const bool whole = w->y.type == LAYEROPS_F32;
+  float *first = whole ? lo_element(&w->y, i, 0) : exps;
+  const lo_row row = lo_row_look(w->isa, &w->x, i, w->n, first, whole);
+  const float inverse = 1.0f / row.sum;
+  if (whole) {
+    w->isa->scale(first, inverse, first, w->n);
+    return;
+  }
+  for (int64_t j = 0; j < w->n; j += LO_SPAN) {
+    int64_t length = span(w->n, j);
+    if (w->n > LO_SPAN) lo_row_exps(w->isa, &w->x, &row, i, j, length, exps);
+    w->isa->scale(exps, inverse, out, length);
+    lo_put(w->isa, &w->y, i, j, out, length);
   }
 }
 
 static void softmax_rows(void *arg, const lo_unit *unit) {
   const job *w = arg;
-  for (int64_t i = unit->i; i < unit->i + unit->rows; i++) softmax_row(w, i);
+  for (int64_t i = unit->i; i < unit->i + unit->rows; i++)
+    if (w->log)
+      log_softmax_row(w, i);
+    else
+      softmax_row(w, i);
 }
 
 layerops_status lo_cpu_softmax(layerops_context *ctx, const layerops_softmax_args *a) {

@@ -10,9 +10,10 @@ typedef struct lo_row {
   float largest, sum, log_sum; /* sum of exp(x - largest); a NaN shows in it, not in the largest */
 } lo_row;
 
-/* Leaves the exponentials of the row's last LO_SPAN elements (the whole row where it is that
- * short). */
-lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps);
+/* Leaves exp(x - largest) in `exps`: of the whole row where that has room for it (`whole`; it may
+ * be the row itself), else of its last LO_SPAN elements. */
+lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, float *exps,
+                   bool whole);
 
 /* exp(x - largest) of n <= LO_SPAN elements from (i, j) on. */
 const float *lo_row_exps(const lo_isa *isa, const lo_plane *x, const lo_row *row, int64_t i,

@@ -12,20 +12,33 @@ void LO_ISA_NAME(lo_add)(const float *restrict x, float *restrict sum, int64_t n
   for (int64_t j = 0; j < n; j++) sum[j] += x[j];
 }
 
-static inline float larger(float a, float b) {
-  return b > a ? b : a;
+/* LO_LANES floats at once, which the compiler splits where vectors are shorter: it would take an
+ * array of lanes apart into scalars. */
+typedef float lanes_of_float __attribute__((vector_size(LO_LANES * 4)));
+typedef int32_t lanes_of_int __attribute__((vector_size(LO_LANES * 4)));
+
+/* The next n elements, or LO_LANES of them; behind the last what changes no result. */
+static inline void take(lanes_of_float *v, const float *x, int64_t n, float neutral) {
+  if (n >= LO_LANES) {
+    memcpy(v, x, sizeof *v);
+    return;
+  }
+  float last[LO_LANES];
+  for (int l = 0; l < LO_LANES; l++) last[l] = l < n ? x[l] : neutral;
+  memcpy(v, last, sizeof *v);
 }
 
 float LO_ISA_NAME(lo_maximum)(const float *x, int64_t n) {
-  float lanes[LO_LANES];
-  for (int l = 0; l < LO_LANES; l++) lanes[l] = -INFINITY;
-  int64_t j = 0;
-  for (; j + LO_LANES <= n; j += LO_LANES)
-    for (int l = 0; l < LO_LANES; l++) lanes[l] = larger(lanes[l], x[j + l]);
-  for (int l = 0; j + l < n; l++) lanes[l] = larger(lanes[l], x[j + l]);
-  float most = -INFINITY;
-  for (int l = 0; l < LO_LANES; l++) most = larger(most, lanes[l]);
-  return most;
+  lanes_of_float most, v;
+  for (int l = 0; l < LO_LANES; l++) most[l] = -INFINITY;
+  for (int64_t j = 0; j < n; j += LO_LANES) {
+    take(&v, x + j, n - j, -INFINITY);
+    lanes_of_int more = v > most; /* all bits where true: never where NaN */
+    most = (lanes_of_float)(((lanes_of_int)v & more) | ((lanes_of_int)most & ~more));
+  }
+  float one = -INFINITY;
+  for (int l = 0; l < LO_LANES; l++) one = most[l] > one ? most[l] : one;
+  return one;
 }
 
 bool LO_ISA_NAME(lo_any_nan)(const float *x, int64_t n) {
@@ -34,28 +47,16 @@ bool LO_ISA_NAME(lo_any_nan)(const float *x, int64_t n) {
   return found;
 }
 
-/* Runs BODY for element j in lane l: whole blocks of lanes, then what is left. */
-#define FOR_LANES(n, BODY)                                                                         \
-  do {                                                                                             \
-    int64_t base_ = 0;                                                                             \
-    for (; base_ + LO_LANES <= (n); base_ += LO_LANES)                                             \
-      for (int l = 0; l < LO_LANES; l++) {                                                         \
-        const int64_t j = base_ + l;                                                               \
-        BODY;                                                                                      \
-      }                                                                                            \
-    for (int l = 0; base_ + l < (n); l++) {                                                        \
-      const int64_t j = base_ + l;                                                                 \
-      BODY;                                                                                        \
-    }                                                                                              \
-  } while (0)
-
 void LO_ISA_NAME(lo_exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n) {
   LO_EACH
   for (int64_t j = 0; j < n; j++) y[j] = lo_exp(x[j] - shift);
-  float sums[LO_LANES];
-  memcpy(sums, lanes, sizeof sums);
-  FOR_LANES(n, sums[l] += y[j]);
-  memcpy(lanes, sums, sizeof sums);
+  lanes_of_float sums, v;
+  memcpy(&sums, lanes, sizeof sums);
+  for (int64_t j = 0; j < n; j += LO_LANES) {
+    take(&v, y + j, n - j, 0.0f);
+    sums += v;
+  }
+  memcpy(lanes, &sums, sizeof sums);
 }
 
 void LO_ISA_NAME(lo_scale)(const float *x, float factor, float *y, int64_t n) {
@@ -70,16 +71,19 @@ void LO_ISA_NAME(lo_shift)(const float *x, float a, float b, float *y, int64_t n
 
 void LO_ISA_NAME(lo_cross)(const float *x, const float *p, float a, float b, float *lanes,
                            float *mass, int64_t n) {
-  float sums[LO_LANES], masses[LO_LANES];
-  memcpy(sums, lanes, sizeof sums);
-  memcpy(masses, mass, sizeof masses);
-  FOR_LANES(n, {
-    float loss = p[j] * (b - (x[j] - a));
-    sums[l] += p[j] == 0.0f ? 0.0f : loss;
-    masses[l] += p[j];
-  });
-  memcpy(lanes, sums, sizeof sums);
-  memcpy(mass, masses, sizeof masses);
+  lanes_of_float sums, masses, v, weight;
+  memcpy(&sums, lanes, sizeof sums);
+  memcpy(&masses, mass, sizeof masses);
+  for (int64_t j = 0; j < n; j += LO_LANES) {
+    take(&v, x + j, n - j, 0.0f);
+    take(&weight, p + j, n - j, 0.0f);
+    lanes_of_float loss = weight * (b - (v - a));
+    lanes_of_int counts = weight != 0.0f; /* NaN counts */
+    sums += (lanes_of_float)((lanes_of_int)loss & counts);
+    masses += weight;
+  }
+  memcpy(lanes, &sums, sizeof sums);
+  memcpy(mass, &masses, sizeof masses);
 }
 
 void LO_ISA_NAME(lo_blend)(const float *y, float a, const float *p, float b, float *d, int64_t n) {
@@ -89,13 +93,15 @@ void LO_ISA_NAME(lo_blend)(const float *y, float a, const float *p, float b, flo
 
 void LO_ISA_NAME(lo_squares)(const float *y, const float *t, float scale, float *d, float *lanes,
                              int64_t n) {
-  float sums[LO_LANES];
-  memcpy(sums, lanes, sizeof sums);
-  FOR_LANES(n, {
-    float e = y[j] - t[j];
-    sums[l] += e * e;
-  });
-  memcpy(lanes, sums, sizeof sums);
+  lanes_of_float sums, v, w;
+  memcpy(&sums, lanes, sizeof sums);
+  for (int64_t j = 0; j < n; j += LO_LANES) {
+    take(&v, y + j, n - j, 0.0f);
+    take(&w, t + j, n - j, 0.0f);
+    v -= w;
+    sums += v * v;
+  }
+  memcpy(lanes, &sums, sizeof sums);
   if (!d) return;
   LO_EACH
   for (int64_t j = 0; j < n; j++) d[j] = scale * (y[j] - t[j]);
