@@ -1,14 +1,14 @@
-/* Aliasing: an output must not overlap another operand, but for an input that is the very same view where
- * the operation allows that. Judged by elements where strides are equal (column slices of one matrix are
- * apart), else by address range. */
+/* Aliasing: an output must not overlap another operand, but for an input that is the very same view
+ * where the operation allows that. Judged by elements where strides are equal (column slices of one
+ * matrix are apart), else by address range. */
 #include <config.h>
 
 #include "common/door.h"
 
 typedef struct extent {
   const void *root;
-  int64_t begin, end;     /* bytes within root */
-  int64_t stride, width;  /* bytes: from row to row (0: there is one), of a row's elements */
+  int64_t begin, end;    /* bytes within root */
+  int64_t stride, width; /* bytes: from row to row (0: there is one), of a row's elements */
 } extent;
 
 static extent extent_of(const layerops_matrix *v) {
@@ -39,7 +39,9 @@ static bool overlap(const layerops_matrix *a, const layerops_matrix *b, extent x
   return shift < x.width || shift + y.width > stride;
 }
 
-static bool has_memory(const layerops_matrix *v) { return v->rows && v->cols && v->batch; }
+static bool has_memory(const layerops_matrix *v) {
+  return v->rows && v->cols && v->batch;
+}
 
 layerops_status lo_check_aliases(lo_door *door) {
   for (int i = 0; i < door->count; i++) {
@@ -52,10 +54,11 @@ layerops_status lo_check_aliases(lo_door *door) {
       extent y = extent_of(other->view);
       if (!overlap(out->view, other->view, x, y)) continue;
       if ((other->role & LO_IN_PLACE) && same_view(out->view, other->view, x, y)) continue;
-      return lo_door_refuse(door, LAYEROPS_ERROR_ALIAS, "%s overlaps %s%s", out->name, other->name,
-                            (other->role & LO_IN_PLACE)
-                                ? " without being the same view (place, shape, stride, element size)"
-                                : "");
+      return lo_door_refuse(
+          door, LAYEROPS_ERROR_ALIAS, "%s overlaps %s%s", out->name, other->name,
+          (other->role & LO_IN_PLACE)
+              ? " without being the same view (place, shape, stride, element size)"
+              : "");
     }
   }
   return LAYEROPS_OK;

@@ -1,12 +1,13 @@
-/* What a backend is: a constant struct of functions, one entry in the registry (common/registry.c), and
- * nothing else that common/ knows of it.
+/* What a backend is: a constant struct of functions, one entry in the registry (common/registry.c),
+ * and nothing else that common/ knows of it.
  *
- * What a backend may rely on, since the door (common/door.h) has checked it: shapes agree, strides are at
- * least cols (equal where there is one row), no product of sizes overflows, every view lies inside its buffer, the buffers are of this
- * device, outputs do not overlap anything but an input that is the very same view where the header allows
- * it, absent views have type LAYEROPS_NONE_TYPE, scalars that were unset hold their default. At least one
- * output is present and no present output is empty: empty ones were made absent (dX of a batch of 0).
- * Inputs may be empty (k = 0, a loss over 0 rows); their native handle may then be NULL. */
+ * What a backend may rely on, since the door (common/door.h) has checked it: shapes agree, strides
+ * are at least cols (equal where there is one row), no product of sizes overflows, every view lies
+ * inside its buffer, the buffers are of this device, outputs do not overlap anything but an input
+ * that is the very same view where the header allows it, absent views have type LAYEROPS_NONE_TYPE,
+ * scalars that were unset hold their default. At least one output is present and no present output
+ * is empty: empty ones were made absent (dX of a batch of 0). Inputs may be empty (k = 0, a loss
+ * over 0 rows); their native handle may then be NULL. */
 #ifndef LO_BACKEND_H
 #define LO_BACKEND_H
 
@@ -23,9 +24,9 @@ struct lo_ops {
 };
 
 struct lo_backend {
-  const char *name;   /* "cuda": devices are called "cuda:0", or just "cpu" where `single` */
-  int single;         /* one device, whose name is the backend's */
-  int host_memory;    /* native handles are host pointers, and host views are used in place */
+  const char *name; /* "cuda": devices are called "cuda:0", or just "cpu" where `single` */
+  int single;       /* one device, whose name is the backend's */
+  int host_memory;  /* native handles are host pointers, and host views are used in place */
 
   /* How many devices there are; if none, `reason` says why. Cheap and without side effects that a
    * program which never opens one would mind. Thread-safe. */
@@ -39,18 +40,19 @@ struct lo_backend {
   layerops_status (*open)(layerops_context *ctx, int index, const layerops_open_args *args);
   void (*close)(layerops_context *ctx);
   layerops_status (*sync)(layerops_context *ctx);
-  layerops_status (*wait)(layerops_context *ctx, layerops_context *other); /* NULL: calls complete */
+  layerops_status (*wait)(layerops_context *ctx,
+                          layerops_context *other); /* NULL: calls complete */
 
   /* buffer->bytes is set; sets buffer->native (and root, root_offset: where two natives may share
-   * memory). wrap finds the root of what the user gave. release is called with the last reference, maybe
-   * from another thread than the context's, maybe after the context is closed. */
+   * memory). wrap finds the root of what the user gave. release is called with the last reference,
+   * maybe from another thread than the context's, maybe after the context is closed. */
   layerops_status (*buffer_create)(layerops_context *ctx, layerops_buffer *buffer);
   layerops_status (*buffer_wrap)(layerops_context *ctx, layerops_buffer *buffer);
   void (*buffer_release)(layerops_buffer *buffer);
   layerops_status (*write)(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
                            const void *host, int64_t bytes);
-  layerops_status (*read)(layerops_context *ctx, layerops_buffer *buffer, int64_t offset, void *host,
-                          int64_t bytes);
+  layerops_status (*read)(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                          void *host, int64_t bytes);
 
   layerops_status (*event_create)(layerops_context *ctx, void **event);
   layerops_status (*event_record)(layerops_context *ctx, void *event);
@@ -58,8 +60,8 @@ struct lo_backend {
   layerops_status (*event_elapsed)(layerops_context *ctx, void *start, void *stop, double *ms);
   void (*event_destroy)(layerops_context *ctx, void *event);
 
-  /* NULL, or why this device refuses the operation for this type. Asked by the door before each call
-   * and by layerops_supports. `type` is that of the operation's first operand. */
+  /* NULL, or why this device refuses the operation for this type. Asked by the door before each
+   * call and by layerops_supports. `type` is that of the operation's first operand. */
   const char *(*refuses)(layerops_context *ctx, layerops_op op, layerops_type type);
 
   struct lo_ops ops;

@@ -54,9 +54,10 @@ static layerops_status check_row(const layerops_bsr_args *a, int64_t r) {
 static layerops_status check_pattern(const layerops_bsr_args *a) {
   int64_t rows = a->rows / a->block;
   if (a->row_start[0] != 0 || a->row_start[rows] != a->count)
-    return lo_fail(LAYEROPS_ERROR_INVALID,
-                   "bsr_create: row_start begins with %d and ends with %d, but must with 0 and %lld",
-                   (int)a->row_start[0], (int)a->row_start[rows], (long long)a->count);
+    return lo_fail(
+        LAYEROPS_ERROR_INVALID,
+        "bsr_create: row_start begins with %d and ends with %d, but must with 0 and %lld",
+        (int)a->row_start[0], (int)a->row_start[rows], (long long)a->count);
   for (int64_t r = 0; r < rows; r++) LO_TRY(check_row(a, r));
   return LAYEROPS_OK;
 }
@@ -76,7 +77,8 @@ static layerops_status copy_pattern(layerops_bsr *w, const layerops_bsr_args *a)
 }
 
 static layerops_status upload_values(layerops_context *ctx, layerops_bsr *w, const void *values) {
-  int64_t elements = w->count * w->block * w->block, bytes = elements * (int64_t)layerops_type_size(w->type);
+  int64_t elements = w->count * w->block * w->block,
+          bytes = elements * (int64_t)layerops_type_size(w->type);
   if (values) return layerops_buffer_from(ctx, values, bytes, &w->values);
   LO_TRY(layerops_buffer_create(ctx, bytes, &w->values));
   layerops_fill_args fill = {.y = layerops_bsr_values(w)};
@@ -157,7 +159,8 @@ layerops_status layerops_bsr_linear_forward_(layerops_context *ctx,
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
   LO_TRY(lo_door_value(&door, "slope", &a->slope, 0.01, -1e30, 1e30));
   LO_TRY(lo_door_scalar(&door, "alpha", &a->alpha, 1));
-  lo_door_describe(&door, m, n, k, 2.0 * (double)m * (double)(a->w->block * a->w->block) * (double)a->w->count,
+  lo_door_describe(&door, m, n, k,
+                   2.0 * (double)m * (double)(a->w->block * a->w->block) * (double)a->w->count,
                    a->x.type, a->y.type);
   lo_door_detail(&door, 1, "block=%lld blocks=%lld activation=%s", (long long)a->w->block,
                  (long long)a->w->count, layerops_activation_name(a->activation));

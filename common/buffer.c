@@ -62,8 +62,8 @@ layerops_status layerops_buffer_wrap(layerops_context *ctx, void *native, int64_
 
 void layerops_buffer_destroy(layerops_buffer *buffer) {
   if (!buffer || atomic_fetch_sub(&buffer->references, 1) != 1) return;
-  bool ours = buffer->device->backend->host_memory ||
-              buffer->fork_generation == lo_fork_generation();
+  bool ours =
+      buffer->device->backend->host_memory || buffer->fork_generation == lo_fork_generation();
   if (buffer->owned && buffer->native && ours) buffer->device->backend->buffer_release(buffer);
   free(buffer);
 }
@@ -101,5 +101,9 @@ layerops_status layerops_buffer_read_at(layerops_context *ctx, layerops_buffer *
   return lo_take_fault(ctx);
 }
 
-void *layerops_buffer_native(layerops_buffer *buffer) { return buffer ? buffer->native : NULL; }
-int64_t layerops_buffer_bytes(const layerops_buffer *buffer) { return buffer ? buffer->bytes : 0; }
+void *layerops_buffer_native(layerops_buffer *buffer) {
+  return buffer ? buffer->native : NULL;
+}
+int64_t layerops_buffer_bytes(const layerops_buffer *buffer) {
+  return buffer ? buffer->bytes : 0;
+}

@@ -28,8 +28,8 @@ const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size
       ctx->kernel = kernel->name;
       return kernel;
     }
-    lo_log(ctx, 2, "layerops: refused device=%s kernel=%s reason=%s", ctx->device->name, kernel->name,
-           reason);
+    lo_log(ctx, 2, "layerops: refused device=%s kernel=%s reason=%s", ctx->device->name,
+           kernel->name, reason);
   }
   return NULL;
 }
@@ -37,10 +37,12 @@ const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size
 static layerops_status dispatch(layerops_context *ctx, const lo_call *call) {
   switch (call->op) {
 #define X(name, number)                                                                            \
-  case LAYEROPS_OP_##name: return ctx->ops->name(ctx, &call->args.name);
+  case LAYEROPS_OP_##name:                                                                         \
+    return ctx->ops->name(ctx, &call->args.name);
     LAYEROPS_OP_LIST(X)
 #undef X
-  case LAYEROPS_OP_COUNT: break;
+  case LAYEROPS_OP_COUNT:
+    break;
   }
   return lo_fail(LAYEROPS_ERROR_INVALID, "unknown operation %d", (int)call->op);
 }
@@ -57,13 +59,14 @@ static layerops_status run_verbose(layerops_context *ctx, const lo_call *call) {
   LO_TRY(dispatch(ctx, call));
   LO_TRY(ctx->backend->sync(ctx));
   double seconds = now() - start;
-  lo_log(ctx, 1,
-         "layerops: %s device=%s kernel=%s m=%lld n=%lld k=%lld batch=%lld type=%s out=%s%s ms=%.6g "
-         "gflops=%.4g",
-         layerops_op_name(call->op), ctx->device->name, ctx->kernel, (long long)call->m,
-         (long long)call->n, (long long)call->k, (long long)call->batch,
-         layerops_type_name(call->type), layerops_type_name(call->out_type), call->detail,
-         seconds * 1e3, seconds > 0 ? call->flops / seconds * 1e-9 : 0.0);
+  lo_log(
+      ctx, 1,
+      "layerops: %s device=%s kernel=%s m=%lld n=%lld k=%lld batch=%lld type=%s out=%s%s ms=%.6g "
+      "gflops=%.4g",
+      layerops_op_name(call->op), ctx->device->name, ctx->kernel, (long long)call->m,
+      (long long)call->n, (long long)call->k, (long long)call->batch,
+      layerops_type_name(call->type), layerops_type_name(call->out_type), call->detail,
+      seconds * 1e3, seconds > 0 ? call->flops / seconds * 1e-9 : 0.0);
   return LAYEROPS_OK;
 }
 

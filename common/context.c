@@ -123,7 +123,9 @@ layerops_status layerops_context_info_(layerops_context *ctx, layerops_device_in
   return LAYEROPS_OK;
 }
 
-const char *layerops_last_kernel(layerops_context *ctx) { return ctx ? ctx->kernel : ""; }
+const char *layerops_last_kernel(layerops_context *ctx) {
+  return ctx ? ctx->kernel : "";
+}
 
 layerops_status layerops_supports(layerops_context *ctx, layerops_op op, layerops_type type) {
   LO_TRY(lo_enter(ctx, "supports"));

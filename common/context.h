@@ -7,22 +7,22 @@
 
 #include "common/backend.h"
 
-/* A device that some context has opened: shared by its contexts and buffers, found again by (backend,
- * index), never freed, so that buffers may outlive contexts. */
+/* A device that some context has opened: shared by its contexts and buffers, found again by
+ * (backend, index), never freed, so that buffers may outlive contexts. */
 typedef struct lo_device {
   const struct lo_backend *backend;
   int index;
   char name[32];
-  atomic_bool lost; /* after a device fault */
+  atomic_bool lost;      /* after a device fault */
   _Atomic(void *) state; /* the backend's, set once */
 } lo_device;
 
 struct layerops_buffer {
   lo_device *device;
-  void *native;         /* host pointer, CUdeviceptr, cl_mem */
+  void *native; /* host pointer, CUdeviceptr, cl_mem */
   int64_t bytes;
-  void *root;           /* identifies the memory that contains it, with */
-  int64_t root_offset;  /* its place there in bytes: what the alias check compares */
+  void *root;          /* identifies the memory that contains it, with */
+  int64_t root_offset; /* its place there in bytes: what the alias check compares */
   void (*release)(void *user, void *pointer); /* of the allocator that made it, or NULL */
   void *release_user;
   atomic_int references;
@@ -34,12 +34,12 @@ struct layerops_context {
   const struct lo_backend *backend;
   const struct lo_ops *ops;
   lo_device *device;
-  void *state;               /* the backend's */
-  layerops_open_args args;   /* as opened, defaults filled in */
+  void *state;             /* the backend's */
+  layerops_open_args args; /* as opened, defaults filled in */
   int verbose;
-  unsigned fork_generation;  /* of the process that opened it */
-  const char *kernel;        /* what the last call chose */
-  layerops_status fault;     /* the error word: a fault that shows at the next sync or read */
+  unsigned fork_generation; /* of the process that opened it */
+  const char *kernel;       /* what the last call chose */
+  layerops_status fault;    /* the error word: a fault that shows at the next sync or read */
   char fault_text[512];
   layerops_graph *recording; /* between record_begin and record_end */
   layerops_buffer *workspace;
@@ -64,9 +64,9 @@ struct layerops_bsr {
 void *lo_host_alloc(const layerops_open_args *args, size_t bytes, size_t alignment);
 void lo_host_release(const layerops_open_args *args, void *pointer);
 
-/* Scratch memory of at least `bytes`, valid until the next call of the context that asks for some. One
- * region a call: ask once for all. Grows the context's workspace; the user's own never grows and is
- * refused where it is too small. */
+/* Scratch memory of at least `bytes`, valid until the next call of the context that asks for some.
+ * One region a call: ask once for all. Grows the context's workspace; the user's own never grows
+ * and is refused where it is too small. */
 layerops_status lo_workspace(layerops_context *ctx, int64_t bytes, layerops_buffer **buffer);
 
 /* Sets the context's error word if it is clear. */
@@ -86,7 +86,9 @@ static inline void *lo_address(const layerops_matrix *m) {
   return base ? base + m->offset * (int64_t)layerops_type_size(m->type) : NULL;
 }
 
-static inline bool lo_present(const layerops_matrix *m) { return m->type != LAYEROPS_NONE_TYPE; }
+static inline bool lo_present(const layerops_matrix *m) {
+  return m->type != LAYEROPS_NONE_TYPE;
+}
 
 /* The value of a scalar that lives in host memory (CPU backends). */
 static inline double lo_scalar(const layerops_scalar *s) {
@@ -94,11 +96,13 @@ static inline double lo_scalar(const layerops_scalar *s) {
 }
 
 /* ---- Choosing a kernel ----
- * A backend's implementations of an operation stand in an ordered array, most special first; each entry
- * begins with this. The first that does not refuse is chosen, and ctx->kernel set to its name. */
+ * A backend's implementations of an operation stand in an ordered array, most special first; each
+ * entry begins with this. The first that does not refuse is chosen, and ctx->kernel set to its
+ * name. */
 typedef struct lo_kernel {
   const char *name;
-  const char *(*refuses)(layerops_context *ctx, const void *problem); /* NULL accepts; else why not */
+  const char *(*refuses)(layerops_context *ctx,
+                         const void *problem); /* NULL accepts; else why not */
 } lo_kernel;
 
 /* NULL if all refuse (the list's last entry should accept whatever the door lets in). */

@@ -8,7 +8,8 @@
 #include "common/door.h"
 #include "common/process.h"
 
-#define MAX_SIZE ((int64_t)1 << 48) /* no dimension needs more, and sums of a few stay far from overflow */
+#define MAX_SIZE                                                                                   \
+  ((int64_t)1 << 48) /* no dimension needs more, and sums of a few stay far from overflow */
 
 layerops_status lo_enter(layerops_context *ctx, const char *function) {
   if (!ctx) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: context is NULL", function);
@@ -24,7 +25,8 @@ layerops_status lo_enter(layerops_context *ctx, const char *function) {
 
 layerops_status lo_not_recording(layerops_context *ctx, const char *function) {
   if (ctx->recording)
-    return lo_fail(LAYEROPS_ERROR_STATE, "%s: not allowed while the context is recording", function);
+    return lo_fail(LAYEROPS_ERROR_STATE, "%s: not allowed while the context is recording",
+                   function);
   return LAYEROPS_OK;
 }
 
@@ -36,9 +38,10 @@ layerops_status lo_copy_args(const char *function, void *to, size_t size, const 
   memcpy(to, user, known);
   for (size_t i = known; i < user_size; i++)
     if (((const char *)user)[i])
-      return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
-                     "%s: args (%zu bytes) sets byte %zu, which this version (%zu bytes) does not know",
-                     function, user_size, i, size);
+      return lo_fail(
+          LAYEROPS_ERROR_UNSUPPORTED,
+          "%s: args (%zu bytes) sets byte %zu, which this version (%zu bytes) does not know",
+          function, user_size, i, size);
   return LAYEROPS_OK;
 }
 
@@ -76,7 +79,8 @@ static void push(lo_door *door, const char *name, layerops_matrix *view, int rol
 
 static layerops_status check_type(lo_door *door, const char *name, layerops_type type,
                                   unsigned types) {
-  if (type < 0 || type >= LAYEROPS_TYPE_COUNT) REFUSE("%s has the unknown type %d", name, (int)type);
+  if (type < 0 || type >= LAYEROPS_TYPE_COUNT)
+    REFUSE("%s has the unknown type %d", name, (int)type);
   if (types & LO_BIT(type)) return LAYEROPS_OK;
   char list[64] = "";
   for (int t = 0; t < LAYEROPS_TYPE_COUNT; t++)
@@ -88,7 +92,9 @@ static layerops_status check_type(lo_door *door, const char *name, layerops_type
                         layerops_type_name(type), list);
 }
 
-static bool empty(const layerops_matrix *v) { return !v->rows || !v->cols || !v->batch; }
+static bool empty(const layerops_matrix *v) {
+  return !v->rows || !v->cols || !v->batch;
+}
 
 /* The index behind the view's last element, or -1 on overflow. 0 where the view is empty. */
 static int64_t view_end(const layerops_matrix *v) {
@@ -119,7 +125,8 @@ static layerops_status check_extent(lo_door *door, const char *name, const layer
        __builtin_add_overflow(matrix, v->cols, &matrix) || v->batch_stride < matrix))
     REFUSE("%s has batch stride %lld, less than a matrix of %lld rows at stride %lld", name,
            (long long)v->batch_stride, (long long)v->rows, (long long)v->stride);
-  if (v->reserved[0] || v->reserved[1] || v->reserved[2]) REFUSE("%s has reserved fields set", name);
+  if (v->reserved[0] || v->reserved[1] || v->reserved[2])
+    REFUSE("%s has reserved fields set", name);
   return LAYEROPS_OK;
 }
 
@@ -152,7 +159,8 @@ bool lo_given(const layerops_matrix *v) {
   return memcmp(v, &zero, sizeof zero) != 0;
 }
 
-/* Distances that lead to no element may be anything in the user's view, and kernels multiply them. */
+/* Distances that lead to no element may be anything in the user's view, and kernels multiply them.
+ */
 static void settle(layerops_matrix *v) {
   const bool none = empty(v);
   if (none) v->offset = 0;
@@ -194,7 +202,8 @@ layerops_status lo_door_all_unbatched(lo_door *door) {
 
 layerops_status lo_door_not_yet(lo_door *door, const char *name, bool present) {
   if (!present) return LAYEROPS_OK;
-  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is reserved: no kernel uses it yet", name);
+  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is reserved: no kernel uses it yet",
+                        name);
 }
 
 layerops_status lo_door_flags(lo_door *door, uint32_t flags) {
@@ -214,12 +223,16 @@ layerops_status lo_door_scalar(lo_door *door, const char *name, layerops_scalar 
   if (s->reserved) REFUSE("%s has a reserved field set", name);
   switch (s->kind) {
   case 0:
-    if (s->value != 0 || s->buffer || s->offset) REFUSE("%s is set, but its kind is 0, unset", name);
+    if (s->value != 0 || s->buffer || s->offset)
+      REFUSE("%s is set, but its kind is 0, unset", name);
     *s = layerops_value(unset);
     return LAYEROPS_OK;
-  case 1: return LAYEROPS_OK;
-  case 2: break;
-  default: REFUSE("%s has the unknown kind %d", name, (int)s->kind);
+  case 1:
+    return LAYEROPS_OK;
+  case 2:
+    break;
+  default:
+    REFUSE("%s has the unknown kind %d", name, (int)s->kind);
   }
   layerops_matrix *v = &door->elements[door->element_count++];
   *v = layerops_vector_f32(s->buffer, 1);
@@ -238,7 +251,8 @@ layerops_status lo_door_value(lo_door *door, const char *name, layerops_scalar *
   return LAYEROPS_OK;
 }
 
-layerops_status lo_door_activation(lo_door *door, const char *name, layerops_activation activation) {
+layerops_status lo_door_activation(lo_door *door, const char *name,
+                                   layerops_activation activation) {
   return lo_door_one_of(door, name, activation, LAYEROPS_ACTIVATION_COUNT);
 }
 
@@ -290,10 +304,13 @@ layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type
   bool have = false;
   switch (op) {
 #define X(name, number)                                                                            \
-  case LAYEROPS_OP_##name: have = ctx->ops->name != NULL; break;
+  case LAYEROPS_OP_##name:                                                                         \
+    have = ctx->ops->name != NULL;                                                                 \
+    break;
     LAYEROPS_OP_LIST(X)
 #undef X
-  case LAYEROPS_OP_COUNT: break;
+  case LAYEROPS_OP_COUNT:
+    break;
   }
   if (!have)
     return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s has no such operation", layerops_op_name(op),
@@ -317,12 +334,13 @@ layerops_status lo_door_pass(lo_door *door) {
   return staged ? lo_run_staged(door) : lo_call_run(door->ctx, &door->call);
 }
 
-layerops_status lo_check_labels(const char *function, const char *name, const layerops_matrix *labels,
-                                int64_t limit, int64_t ignore) {
+layerops_status lo_check_labels(const char *function, const char *name,
+                                const layerops_matrix *labels, int64_t limit, int64_t ignore) {
   const int32_t *values = lo_address(labels);
   for (int64_t i = 0; i < labels->cols; i++)
-    if ((values[i] < 0 || values[i] >= limit) && !(ignore != LO_NOTHING_IGNORED && values[i] == ignore))
-      return lo_fail(LAYEROPS_ERROR_LABEL, "%s: %s[%lld] is %d, but must lie in [0, %lld)", function,
-                     name, (long long)i, (int)values[i], (long long)limit);
+    if ((values[i] < 0 || values[i] >= limit) &&
+        !(ignore != LO_NOTHING_IGNORED && values[i] == ignore))
+      return lo_fail(LAYEROPS_ERROR_LABEL, "%s: %s[%lld] is %d, but must lie in [0, %lld)",
+                     function, name, (long long)i, (int)values[i], (long long)limit);
   return LAYEROPS_OK;
 }

@@ -1,8 +1,8 @@
 /* The door: every argument is judged here, once, for all backends.
  *
- * A public function reads: open the door with the user's struct, present each operand with its role, types
- * and shape, pass. The struct that the door holds (a zero-extended copy of the user's) is what the backend
- * gets. */
+ * A public function reads: open the door with the user's struct, present each operand with its
+ * role, types and shape, pass. The struct that the door holds (a zero-extended copy of the user's)
+ * is what the backend gets. */
 #ifndef LO_DOOR_H
 #define LO_DOOR_H
 
@@ -28,7 +28,7 @@ static inline unsigned lo_same_or_f32(layerops_type type) {
 }
 
 #define LO_MAX_OPERANDS 16
-#define LO_ANY ((int64_t)-1)
+#define LO_ANY          ((int64_t)-1)
 
 typedef struct lo_operand {
   layerops_matrix *view;
@@ -50,12 +50,13 @@ typedef struct lo_door {
 layerops_status lo_enter(layerops_context *ctx, const char *function);
 layerops_status lo_not_recording(layerops_context *ctx, const char *function);
 
-/* Copies a struct of `user_size` bytes into one of `size`, zero-extended; refuses a non-zero tail. */
+/* Copies a struct of `user_size` bytes into one of `size`, zero-extended; refuses a non-zero tail.
+ */
 layerops_status lo_copy_args(const char *function, void *to, size_t size, const void *user,
                              size_t user_size);
 
-/* The door of a function that is no operation of a backend (a network's): enters, then checks operands
- * as an operation does, but passes nothing. */
+/* The door of a function that is no operation of a backend (a network's): enters, then checks
+ * operands as an operation does, but passes nothing. */
 layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *function);
 
 /* Enters, and copies the user's struct to door->call.args. */
@@ -81,8 +82,8 @@ layerops_status lo_door_reserved(lo_door *door, int32_t reserved);
 layerops_status lo_door_scalar(lo_door *door, const char *name, layerops_scalar *scalar,
                                double unset);
 /* The same, but only a finite value in [low, high] will do. */
-layerops_status lo_door_value(lo_door *door, const char *name, layerops_scalar *scalar, double unset,
-                              double low, double high);
+layerops_status lo_door_value(lo_door *door, const char *name, layerops_scalar *scalar,
+                              double unset, double low, double high);
 layerops_status lo_door_activation(lo_door *door, const char *name, layerops_activation activation);
 layerops_status lo_door_one_of(lo_door *door, const char *name, int value, int count);
 
@@ -98,8 +99,8 @@ void lo_door_describe(lo_door *door, int64_t m, int64_t n, int64_t k, double flo
 void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Aliasing, support, nothing to do; then records the call, or runs it (through staged copies where views
- * of host memory meet a device). */
+/* Aliasing, support, nothing to do; then records the call, or runs it (through staged copies where
+ * views of host memory meet a device). */
 layerops_status lo_door_pass(lo_door *door);
 
 /* common/alias.c: do the outputs overlap anything they must not? */
@@ -108,10 +109,11 @@ layerops_status lo_check_aliases(lo_door *door);
 layerops_status lo_run_staged(lo_door *door);
 /* common/door.c: what layerops_supports asks. */
 layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type);
-/* The labels or indices of a host-visible i32 vector all lie in [0, limit), `ignore` apart. LABEL with the
- * place and the value. The CPU backends call it before they write, staging before it copies. */
+/* The labels or indices of a host-visible i32 vector all lie in [0, limit), `ignore` apart. LABEL
+ * with the place and the value. The CPU backends call it before they write, staging before it
+ * copies. */
 #define LO_NOTHING_IGNORED INT64_MIN
-layerops_status lo_check_labels(const char *function, const char *name, const layerops_matrix *labels,
-                                int64_t limit, int64_t ignore);
+layerops_status lo_check_labels(const char *function, const char *name,
+                                const layerops_matrix *labels, int64_t limit, int64_t ignore);
 
 #endif

@@ -13,10 +13,13 @@ layerops_status lo_fail(layerops_status status, const char *format, ...) {
   va_start(list, format);
   vsnprintf(message, sizeof message, format, list);
   va_end(list);
-  /* A message may quote a hostile file, and goes to a terminal; a compiler's log keeps its lines. */
+  /* A message may quote a hostile file, and goes to a terminal; a compiler's log keeps its lines.
+   */
   for (char *p = message; *p; p++)
     if (iscntrl((unsigned char)*p) && *p != '\n' && *p != '\t') *p = '?';
   return status;
 }
 
-const char *layerops_last_error(void) { return message; }
+const char *layerops_last_error(void) {
+  return message;
+}

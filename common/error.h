@@ -4,7 +4,8 @@
 
 #include <layerops/base.h>
 
-/* Sets the thread's message and returns status: `return lo_fail(LAYEROPS_ERROR_INVALID, "...", ...)`. */
+/* Sets the thread's message and returns status: `return lo_fail(LAYEROPS_ERROR_INVALID, "...",
+ * ...)`. */
 layerops_status lo_fail(layerops_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -15,7 +15,8 @@ static layerops_status check_truth(lo_door *door, layerops_cross_entropy_args *a
   LO_TRY(lo_door_optional(door, "labels", &a->labels, LO_IN, I32, 1, m));
   LO_TRY(lo_door_optional(door, "probabilities", &a->probabilities, LO_IN, LO_FLOAT, m, n));
   if (a->ignore_label.kind && !lo_present(&a->labels))
-    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "ignore_label is set, but labels is absent");
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "ignore_label is set, but labels is absent");
   if (a->ignore_label.kind)
     LO_TRY(lo_door_value(door, "ignore_label", &a->ignore_label, 0, INT32_MIN, INT32_MAX));
   if (a->ignore_label.value != rint(a->ignore_label.value))
@@ -30,7 +31,8 @@ layerops_status layerops_cross_entropy_(layerops_context *ctx,
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_cross_entropy, sizeof *args, args, size));
   layerops_cross_entropy_args *a = &door.call.args.cross_entropy;
   LO_TRY(lo_door_reserved(&door, a->reserved));
-  LO_TRY(lo_door_matrix(&door, "logits", &a->logits, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
+  LO_TRY(
+      lo_door_matrix(&door, "logits", &a->logits, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->logits.rows, n = a->logits.cols;
   LO_TRY(check_truth(&door, a));
   LO_TRY(lo_door_optional(&door, "loss", &a->loss, LO_OUT, F32, 1, 1));

@@ -14,7 +14,8 @@ layerops_status layerops_sgd_(layerops_context *ctx, const layerops_sgd_args *ar
   LO_TRY(lo_door_matrix(&door, "g", &a->g, LO_IN, LO_FLOAT, m, n));
   LO_TRY(lo_door_optional(&door, "velocity", &a->velocity, LO_INOUT, F32, m, n));
   LO_TRY(lo_door_all_unbatched(&door));
-  if (!a->lr.kind) return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "lr is needed, but is unset");
+  if (!a->lr.kind)
+    return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "lr is needed, but is unset");
   if (a->momentum.kind && !lo_present(&a->velocity))
     return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "momentum is set, but velocity is absent");
   LO_TRY(lo_door_scalar(&door, "lr", &a->lr, 0));

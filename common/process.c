@@ -7,8 +7,12 @@
 
 static atomic_uint generation;
 
-static void in_child(void) { atomic_fetch_add(&generation, 1); }
-static void install(void) { pthread_atfork(NULL, NULL, in_child); }
+static void in_child(void) {
+  atomic_fetch_add(&generation, 1);
+}
+static void install(void) {
+  pthread_atfork(NULL, NULL, in_child);
+}
 
 unsigned lo_fork_generation(void) {
   return atomic_load_explicit(&generation, memory_order_relaxed);

@@ -2,7 +2,9 @@
 
 #include "common/product.h"
 
-static layerops_scalar one(void) { return layerops_value(1); }
+static layerops_scalar one(void) {
+  return layerops_value(1);
+}
 
 static void start(lo_product *p, layerops_matrix a, int trans_a, layerops_matrix b, int trans_b,
                   layerops_matrix c, uint32_t flags) {

@@ -9,8 +9,8 @@
  *
  * C may be absent where row_sum is present: then only that sum is wanted (B may be absent too).
  *
- * A backend has main loops for op(A) op(B) and one epilogue for the rest. Lowering stands here once; the
- * reference does not use it, so that a fault here shows. */
+ * A backend has main loops for op(A) op(B) and one epilogue for the rest. Lowering stands here
+ * once; the reference does not use it, so that a fault here shows. */
 #ifndef LO_PRODUCT_H
 #define LO_PRODUCT_H
 

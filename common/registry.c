@@ -10,7 +10,5 @@ const struct lo_backend *const lo_backends[] = {
 #ifdef HAVE_OPENCL
     &lo_backend_opencl,
 #endif
-    &lo_backend_cpu,
-    &lo_backend_reference,
-    NULL,
+    &lo_backend_cpu,    &lo_backend_reference, NULL,
 };

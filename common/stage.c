@@ -1,5 +1,6 @@
-/* A call with views of host memory on a device: copies in, runs, waits, copies back. The one case in which
- * a call returns finished. Only elements of the views are touched, never the padding between rows. */
+/* A call with views of host memory on a device: copies in, runs, waits, copies back. The one case
+ * in which a call returns finished. Only elements of the views are touched, never the padding
+ * between rows. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static void move_rows(const layerops_matrix *v, char *tight, int direction) {
   size_t size = layerops_type_size(v->type), width = (size_t)v->cols * size;
   for (int64_t l = 0; l < v->batch; l++)
     for (int64_t i = 0; i < v->rows; i++, tight += width) {
-      char *row = (char *)v->host + (size_t)(v->offset + l * v->batch_stride + i * v->stride) * size;
+      char *row =
+          (char *)v->host + (size_t)(v->offset + l * v->batch_stride + i * v->stride) * size;
       memcpy(direction == PACK ? tight : row, direction == PACK ? row : tight, width);
     }
 }
@@ -62,7 +64,8 @@ static layerops_status check_host_labels(const lo_door *door) {
   if (door->call.op == LAYEROPS_OP_cross_entropy) {
     const layerops_cross_entropy_args *a = &door->call.args.cross_entropy;
     int64_t ignore = a->ignore_label.kind ? (int64_t)a->ignore_label.value : LO_NOTHING_IGNORED;
-    if (a->labels.host) return lo_check_labels(function, "labels", &a->labels, a->logits.cols, ignore);
+    if (a->labels.host)
+      return lo_check_labels(function, "labels", &a->labels, a->logits.cols, ignore);
   } else if (door->call.op == LAYEROPS_OP_gather) {
     const layerops_gather_args *a = &door->call.args.gather;
     if (a->index.host)

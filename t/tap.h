@@ -1,4 +1,5 @@
-/* TAP for C tests. The plan is printed last, by done(), so that a program that dies early has none. */
+/* TAP for C tests. The plan is printed last, by done(), so that a program that dies early has none.
+ */
 #ifndef LO_TAP_H
 #define LO_TAP_H
 

@@ -7,8 +7,8 @@
 /* Exit statuses of them all. */
 enum {
   TOOL_OK = 0,
-  TOOL_FAILED = 1, /* it did not work, or a result is wrong */
-  TOOL_USAGE = 2,  /* the command line or a file it names is not what it should be */
+  TOOL_FAILED = 1,  /* it did not work, or a result is wrong */
+  TOOL_USAGE = 2,   /* the command line or a file it names is not what it should be */
   TOOL_SIGNAL = 128 /* + the signal's number: 130 after Ctrl-C */
 };
 

@@ -55,8 +55,8 @@ layerops_status lo_host_write(layerops_context *ctx, layerops_buffer *buffer, in
   return LAYEROPS_OK;
 }
 
-layerops_status lo_host_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset, void *host,
-                             int64_t bytes) {
+layerops_status lo_host_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
+                             void *host, int64_t bytes) {
   (void)ctx;
   memmove(host, (char *)buffer->native + offset, (size_t)bytes);
   return LAYEROPS_OK;

@@ -103,8 +103,8 @@ void lo_cuda_pop(void) {
 
 /* ---- Opening and closing */
 
-/* Kernels of an instruction are empty where the code was compiled for an architecture without it: so
- * what counts is that of the code, which is older than the device where the driver compiled PTX.
+/* Kernels of an instruction are empty where the code was compiled for an architecture without it:
+ * so what counts is that of the code, which is older than the device where the driver compiled PTX.
  * LAYEROPS_CUDA_ARCH=75 runs the kernels of that architecture on a later GPU: how a test without a
  * T4 tests its kernels. */
 static layerops_status choose_architecture(layerops_context *ctx, lo_cuda_state *s) {

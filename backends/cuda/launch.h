@@ -17,8 +17,8 @@ typedef struct lo_cu_grid {
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
 
-/* The architecture that the code which the driver chose was compiled for: 75 where it had to compile
- * PTX of compute_75, whatever the device. */
+/* The architecture that the code which the driver chose was compiled for: 75 where it had to
+ * compile PTX of compute_75, whatever the device. */
 int lo_cu_code_architecture(int *architecture);
 
 int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);

@@ -40,7 +40,8 @@ typedef enum layerops_status {
 #undef LAYEROPS_STATUS_ENUM
 } layerops_status;
 
-/* The name of a status ("LAYEROPS_ERROR_INVALID"), its text ("an argument is invalid"); never NULL. */
+/* The name of a status ("LAYEROPS_ERROR_INVALID"), its text ("an argument is invalid"); never NULL.
+ */
 LAYEROPS_API const char *layerops_status_name(layerops_status status);
 LAYEROPS_API const char *layerops_status_text(layerops_status status);
 
@@ -48,12 +49,13 @@ LAYEROPS_API const char *layerops_status_text(layerops_status status);
  * call of the thread. */
 LAYEROPS_API const char *layerops_last_error(void);
 
-/* The library's version at run time, as LAYEROPS_VERSION_NUMBER (major * 10000 + minor * 100 + patch)
- * and as a string. */
+/* The library's version at run time, as LAYEROPS_VERSION_NUMBER (major * 10000 + minor * 100 +
+ * patch) and as a string. */
 LAYEROPS_API int layerops_version(void);
 LAYEROPS_API const char *layerops_version_string(void);
 
-/* Data types. Stored in structs as int32_t. f16 and bf16 are storage types: sums are kept in f32. */
+/* Data types. Stored in structs as int32_t. f16 and bf16 are storage types: sums are kept in f32.
+ */
 enum {
   LAYEROPS_NONE_TYPE = 0, /* an absent view */
   LAYEROPS_F32 = 1,
@@ -98,7 +100,8 @@ enum {
 };
 typedef int32_t layerops_activation;
 
-/* "relu", "leaky_relu", ...; "?" for an unknown value. The inverse returns -1 for an unknown name. */
+/* "relu", "leaky_relu", ...; "?" for an unknown value. The inverse returns -1 for an unknown name.
+ */
 LAYEROPS_API const char *layerops_activation_name(layerops_activation activation);
 LAYEROPS_API layerops_activation layerops_activation_from_name(const char *name);
 
@@ -121,12 +124,12 @@ typedef struct layerops_event layerops_event;
 
 /* A row-major view of a buffer or of host memory, by value:
  *   element (i, j) of batch entry l lies at offset + l * batch_stride + i * stride + j,
- * counted in elements from the start of the buffer, or from `host`. Exactly one of buffer and host is
- * set (neither is needed where the view has no elements). stride >= cols. An all-zero view is absent.
- * A vector is a matrix of one row. Frozen: the struct stands inside others.
+ * counted in elements from the start of the buffer, or from `host`. Exactly one of buffer and host
+ * is set (neither is needed where the view has no elements). stride >= cols. An all-zero view is
+ * absent. A vector is a matrix of one row. Frozen: the struct stands inside others.
  *
- * The CPU uses host memory in place. On another device a call with a host view copies it there, runs,
- * copies results back and returns finished; such a call cannot be recorded. */
+ * The CPU uses host memory in place. On another device a call with a host view copies it there,
+ * runs, copies results back and returns finished; such a call cannot be recorded. */
 typedef struct layerops_matrix {
   layerops_buffer *buffer;
   void *host;
@@ -137,8 +140,8 @@ typedef struct layerops_matrix {
   int32_t reserved[3];
 } layerops_matrix;
 
-/* A number that an operation reads when it runs: unset (the operation's default), a value, or one f32
- * element of a buffer, which may change between replays. */
+/* A number that an operation reads when it runs: unset (the operation's default), a value, or one
+ * f32 element of a buffer, which may change between replays. */
 typedef struct layerops_scalar {
   layerops_buffer *buffer; /* kind 2 */
   int64_t offset;          /* kind 2, in elements */
@@ -163,8 +166,8 @@ static inline layerops_matrix layerops_matrix_make(layerops_buffer *buffer, void
   return m;
 }
 
-/* A tight matrix or vector at the start of a buffer, or in host memory. Change offset, stride, batch
- * and batch_stride afterwards as needed. */
+/* A tight matrix or vector at the start of a buffer, or in host memory. Change offset, stride,
+ * batch and batch_stride afterwards as needed. */
 static inline layerops_matrix layerops_matrix_of(layerops_buffer *buffer, layerops_type type,
                                                  int64_t rows, int64_t cols) {
   return layerops_matrix_make(buffer, NULL, type, rows, cols);

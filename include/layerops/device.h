@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* ---- Devices ------------------------------------------------------------------------------------
- * A device is named "cpu", "reference" (the oracle: plain loops in double), "cuda:N" or "opencl:P.D"
- * (platform P, device D). */
+ * A device is named "cpu", "reference" (the oracle: plain loops in double), "cuda:N" or
+ * "opencl:P.D" (platform P, device D). */
 typedef struct layerops_device_info {
   char name[32];         /* as layerops_open takes it; of an absent backend its name: "cuda" */
   char description[128]; /* "NVIDIA H200", ...; "" where absent */
@@ -22,15 +22,15 @@ typedef struct layerops_device_info {
   int32_t clock_mhz;  /* 0 unknown */
   int32_t is_gpu;     /* 1 for GPUs, CUDA's and OpenCL's */
   int64_t memory;     /* bytes of device memory; 0 unknown */
-  int64_t l1, l2, l3; /* bytes of cache: one core's, one core's (CPU) or the chip's (GPU), the chip's;
-                         0 unknown */
+  int64_t l1, l2, l3; /* bytes of cache: one core's, one core's (CPU) or the chip's (GPU), the
+                         chip's; 0 unknown */
 } layerops_device_info;
 
 LAYEROPS_API layerops_status layerops_devices_(layerops_device_info *list, size_t element_size,
                                                size_t capacity, size_t *count);
 
-/* All devices, and one entry (available = 0, with the reason) for each backend without any. Writes at
- * most `capacity` entries; *count is how many there are. list may be NULL if capacity is 0.
+/* All devices, and one entry (available = 0, with the reason) for each backend without any. Writes
+ * at most `capacity` entries; *count is how many there are. list may be NULL if capacity is 0.
  * Thread-safe. Listing looks for CUDA without initialising it where the driver allows. */
 static inline layerops_status layerops_devices(layerops_device_info *list, size_t capacity,
                                                size_t *count) {
@@ -38,28 +38,29 @@ static inline layerops_status layerops_devices(layerops_device_info *list, size_
 }
 
 /* ---- Contexts -----------------------------------------------------------------------------------
- * A context is an in-order queue on a device, a workspace and an error word. Used by one thread at a
- * time. Buffers belong to the device and can be used by all its contexts. */
+ * A context is an in-order queue on a device, a workspace and an error word. Used by one thread at
+ * a time. Buffers belong to the device and can be used by all its contexts. */
 
 /* Called with one complete line, without newline. level 1: a call; 2: a refusal and its reason. */
 typedef void (*layerops_log_fn)(void *user, int level, const char *line);
 
-/* A parallel for of the caller's: must run body(arg, i) once for each i in [0, n), in any order and on
- * any threads, and return when all are done. */
+/* A parallel for of the caller's: must run body(arg, i) once for each i in [0, n), in any order and
+ * on any threads, and return when all are done. */
 typedef void (*layerops_parallel_fn)(void *user, int64_t n, void (*body)(void *arg, int64_t i),
                                      void *arg);
 
 typedef struct layerops_open_args {
-  const char *device;          /* NULL is "auto" */
-  void *queue;                 /* the user's CUstream or cl_command_queue (in order); NULL: own one */
-  layerops_log_fn log;         /* takes the verbose lines; NULL: stderr */
+  const char *device;  /* NULL is "auto" */
+  void *queue;         /* the user's CUstream or cl_command_queue (in order); NULL: own one */
+  layerops_log_fn log; /* takes the verbose lines; NULL: stderr */
   void *log_user;
-  int32_t verbose;             /* as LAYEROPS_VERBOSE, which is used where this is 0 */
-  int32_t threads;             /* CPU: threads at most; 0: all cores that cpuset and cgroup allow */
+  int32_t verbose; /* as LAYEROPS_VERBOSE, which is used where this is 0 */
+  int32_t threads; /* CPU: threads at most; 0: all cores that cpuset and cgroup allow */
   layerops_parallel_fn parallel; /* CPU: used in place of OpenMP */
   void *parallel_user;
-  layerops_buffer *workspace;  /* scratch memory; NULL: the context's own, which grows */
-  void *(*alloc)(void *user, size_t bytes, size_t alignment); /* host memory; NULL: the C library's */
+  layerops_buffer *workspace; /* scratch memory; NULL: the context's own, which grows */
+  void *(*alloc)(void *user, size_t bytes,
+                 size_t alignment); /* host memory; NULL: the C library's */
   void (*release)(void *user, void *pointer);
   void *alloc_user;
 } layerops_open_args;
@@ -74,13 +75,13 @@ static inline layerops_status layerops_open_with(const layerops_open_args *args,
   return layerops_open_with_(args, sizeof(layerops_open_args), ctx);
 }
 
-/* Waits for what was enqueued, and frees the context. NULL is allowed. Errors that show now are lost:
- * sync first to see them. */
+/* Waits for what was enqueued, and frees the context. NULL is allowed. Errors that show now are
+ * lost: sync first to see them. */
 LAYEROPS_API void layerops_close(layerops_context *ctx);
 
 /* Waits until all that was enqueued is done, and returns the context's error word: the first fault
- * that showed after its call had returned (a label out of range found on the device, ...). The error
- * word is then cleared. */
+ * that showed after its call had returned (a label out of range found on the device, ...). The
+ * error word is then cleared. */
 LAYEROPS_API layerops_status layerops_sync(layerops_context *ctx);
 
 /* What `ctx` enqueues from now on starts after all that `other` has enqueued so far. Both contexts
@@ -100,8 +101,8 @@ static inline layerops_status layerops_context_info(layerops_context *ctx,
 LAYEROPS_API const char *layerops_last_kernel(layerops_context *ctx);
 
 /* ---- Buffers ------------------------------------------------------------------------------------
- * Memory of a device (on the CPU: 64-byte aligned host memory). Reference-counted: destroy drops the
- * caller's reference; memory goes when queued work that uses it is done. */
+ * Memory of a device (on the CPU: 64-byte aligned host memory). Reference-counted: destroy drops
+ * the caller's reference; memory goes when queued work that uses it is done. */
 
 /* bytes may be 0. The content of a created buffer is undefined. */
 LAYEROPS_API layerops_status layerops_buffer_create(layerops_context *ctx, int64_t bytes,
@@ -121,9 +122,8 @@ LAYEROPS_API void layerops_buffer_destroy(layerops_buffer *buffer); /* NULL is a
 LAYEROPS_API layerops_status layerops_buffer_write_at(layerops_context *ctx,
                                                       layerops_buffer *buffer, int64_t offset,
                                                       const void *host, int64_t bytes);
-LAYEROPS_API layerops_status layerops_buffer_read_at(layerops_context *ctx,
-                                                     layerops_buffer *buffer, int64_t offset,
-                                                     void *host, int64_t bytes);
+LAYEROPS_API layerops_status layerops_buffer_read_at(layerops_context *ctx, layerops_buffer *buffer,
+                                                     int64_t offset, void *host, int64_t bytes);
 static inline layerops_status layerops_buffer_write(layerops_context *ctx, layerops_buffer *buffer,
                                                     const void *host, int64_t bytes) {
   return layerops_buffer_write_at(ctx, buffer, 0, host, bytes);
@@ -133,7 +133,8 @@ static inline layerops_status layerops_buffer_read(layerops_context *ctx, layero
   return layerops_buffer_read_at(ctx, buffer, 0, host, bytes);
 }
 
-/* The host pointer, CUdeviceptr (as void *) or cl_mem; NULL for a NULL buffer. Its size in bytes. */
+/* The host pointer, CUdeviceptr (as void *) or cl_mem; NULL for a NULL buffer. Its size in bytes.
+ */
 LAYEROPS_API void *layerops_buffer_native(layerops_buffer *buffer);
 LAYEROPS_API int64_t layerops_buffer_bytes(const layerops_buffer *buffer);
 
@@ -148,21 +149,20 @@ LAYEROPS_API layerops_status layerops_event_elapsed(layerops_event *start, layer
 LAYEROPS_API void layerops_event_destroy(layerops_event *event);
 
 /* ---- Record and replay --------------------------------------------------------------------------
- * Between begin and end operations are checked and recorded, not run. A graph replays them in order,
- * without checks or lookups, on the context that recorded it. Buffers must live as long as the graph.
- * Host views, reads, writes and syncs cannot be recorded (ERROR_STATE). */
+ * Between begin and end operations are checked and recorded, not run. A graph replays them in
+ * order, without checks or lookups, on the context that recorded it. Buffers must live as long as
+ * the graph. Host views, reads, writes and syncs cannot be recorded (ERROR_STATE). */
 LAYEROPS_API layerops_status layerops_record_begin(layerops_context *ctx);
 LAYEROPS_API layerops_status layerops_record_end(layerops_context *ctx, layerops_graph **graph);
 LAYEROPS_API layerops_status layerops_graph_replay(layerops_graph *graph);
 LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph);
 
 /* ---- Logging ------------------------------------------------------------------------------------
- * LAYEROPS_VERBOSE=1 in the environment (or open_args.verbose) prints a line per call to stderr or to
- * the context's log function:
- *   layerops: linear_forward device=cpu kernel=NAME m=64 n=128 k=784 batch=1 type=f32 out=f32
- *     trans=nt activation=relu ms=0.031 gflops=414.2
- * (one line; the times are those of the call alone, so each call is waited for). 2 also prints which
- * kernels refused the call, and why. */
+ * LAYEROPS_VERBOSE=1 in the environment (or open_args.verbose) prints a line per call to stderr or
+ * to the context's log function: layerops: linear_forward device=cpu kernel=NAME m=64 n=128 k=784
+ * batch=1 type=f32 out=f32 trans=nt activation=relu ms=0.031 gflops=414.2 (one line; the times are
+ * those of the call alone, so each call is waited for). 2 also prints which kernels refused the
+ * call, and why. */
 
 #ifdef __cplusplus
 }

@@ -11,8 +11,8 @@
  *   was wrong in a sentence that names the argument and the values. On success it is unchanged.
  * - Nothing aborts, exits, throws or prints (but for LAYEROPS_VERBOSE, see device.h).
  * - Sizes are int64_t and counted in elements, unless the name says bytes.
- * - Argument structs are zero-initialised (`= {0}`, in C++ `= {}`) and filled by name. Fields may be
- *   appended in later versions; a program compiled against an older header keeps working.
+ * - Argument structs are zero-initialised (`= {0}`, in C++ `= {}`) and filled by name. Fields may
+ * be appended in later versions; a program compiled against an older header keeps working.
  * - A context is used by one thread at a time; different contexts may be used in parallel.
  */
 #ifndef LAYEROPS_LAYEROPS_H

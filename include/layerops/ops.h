@@ -1,5 +1,5 @@
-/* The operations. Each takes a context and a struct of arguments, enqueues its work and returns (on the
- * CPU the work is done on return; with a host view on another device too).
+/* The operations. Each takes a context and a struct of arguments, enqueues its work and returns (on
+ * the CPU the work is done on return; with a host view on another device too).
  *
  * Rules for all of them:
  * - "float" is f32, f16 or bf16; sums are kept in f32, stores round to nearest even, f16 and bf16
@@ -8,12 +8,13 @@
  * - A size of 0 is a successful no-op; a product over k = 0 gives the epilogue of zeros.
  * - Outputs must not overlap inputs or each other, but where "in place" stands an output may be the
  *   very same view as that input (same place, shape, stride and element size).
- * - The same call on the same device gives the same bits every time. On the CPU they do not depend on
- *   the number of threads.
+ * - The same call on the same device gives the same bits every time. On the CPU they do not depend
+ * on the number of threads.
  * - No element outside the views is read or written, padding between rows included.
  *
- * Errors: INVALID (an argument; the message names it), OVERFLOW, ALIAS, UNSUPPORTED (the device lacks
- * the operation for this type or these options), OUT_OF_MEMORY, LABEL, STATE, DEVICE_LOST, FORKED.
+ * Errors: INVALID (an argument; the message names it), OVERFLOW, ALIAS, UNSUPPORTED (the device
+ * lacks the operation for this type or these options), OUT_OF_MEMORY, LABEL, STATE, DEVICE_LOST,
+ * FORKED.
  */
 #ifndef LAYEROPS_OPS_H
 #define LAYEROPS_OPS_H
@@ -46,18 +47,18 @@ typedef enum layerops_op {
 #define LAYEROPS_OP_ENUM(name, number) LAYEROPS_OP_##name = number,
   LAYEROPS_OP_LIST(LAYEROPS_OP_ENUM)
 #undef LAYEROPS_OP_ENUM
-  LAYEROPS_OP_COUNT
+      LAYEROPS_OP_COUNT
 } layerops_op;
 
 LAYEROPS_API const char *layerops_op_name(layerops_op op); /* "?" for an unknown number */
 
-/* OK where the context's device has the operation for this data type, else UNSUPPORTED and the reason
- * in layerops_last_error(): what a call would answer. Thread-safe per context. */
+/* OK where the context's device has the operation for this data type, else UNSUPPORTED and the
+ * reason in layerops_last_error(): what a call would answer. Thread-safe per context. */
 LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_op op,
                                                layerops_type type);
 
-/* Each operation is declared twice: the exported symbol with a trailing underscore takes the size of
- * the struct that the caller was compiled with; the inline function passes it. */
+/* Each operation is declared twice: the exported symbol with a trailing underscore takes the size
+ * of the struct that the caller was compiled with; the inline function passes it. */
 #define LAYEROPS_DECLARE_OP(name)                                                                  \
   LAYEROPS_API layerops_status layerops_##name##_(                                                 \
       layerops_context *ctx, const layerops_##name##_args *args, size_t size);                     \
@@ -66,11 +67,12 @@ LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_o
     return layerops_##name##_(ctx, args, sizeof(layerops_##name##_args));                          \
   }
 
-/* ---- gemm: C = alpha * op(A) op(B) + beta * C ----------------------------------------------------
- * op(A) is [m,k]: A [m,k], or [k,m] with trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b.
- * C [m,n]. alpha is 1 where unset, beta 0. beta == 0 never reads C; alpha == 0 or k == 0 never reads A
- * and B: C = beta * C. A and B are of one float type; C of that type or f32.
- * batch: C.batch products; A and B have as many, or 1 (the same matrix for all). */
+/* ---- gemm: C = alpha * op(A) op(B) + beta * C
+ * ---------------------------------------------------- op(A) is [m,k]: A [m,k], or [k,m] with
+ * trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b. C [m,n]. alpha is 1 where unset, beta 0.
+ * beta == 0 never reads C; alpha == 0 or k == 0 never reads A and B: C = beta * C. A and B are of
+ * one float type; C of that type or f32. batch: C.batch products; A and B have as many, or 1 (the
+ * same matrix for all). */
 typedef struct layerops_gemm_args {
   layerops_matrix a, b, c;
   int32_t trans_a, trans_b;
@@ -81,11 +83,12 @@ typedef struct layerops_gemm_args {
 } layerops_gemm_args;
 LAYEROPS_DECLARE_OP(gemm)
 
-/* ---- linear_forward: Z = alpha * X W^T + bias; Y = act(Z) + residual ------------------------------
- * X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n], residual, preact and Y [m,n].
- * preact receives Z. X and W are of one float type T; bias, residual, preact and Y are T or f32, each
- * on its own. Y may be in place over residual. slope: leaky ReLU's, 0.01 where unset (a value, not a
- * buffer's element). Exactly one of w and packed is set (packed is UNSUPPORTED so far). */
+/* ---- linear_forward: Z = alpha * X W^T + bias; Y = act(Z) + residual
+ * ------------------------------ X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n],
+ * residual, preact and Y [m,n]. preact receives Z. X and W are of one float type T; bias, residual,
+ * preact and Y are T or f32, each on its own. Y may be in place over residual. slope: leaky ReLU's,
+ * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set (packed is
+ * UNSUPPORTED so far). */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -102,19 +105,18 @@ typedef struct layerops_linear_forward_args {
 typedef layerops_linear_forward_args layerops_linear_args;
 LAYEROPS_DECLARE_OP(linear_forward)
 
-/* ---- linear_backward ------------------------------------------------------------------------------
- * With dY [m,n] the gradient with respect to the layer's output:
- *   dZ    = dY * act'(saved)                    (dZ = dY where activation is IDENTITY)
- *   dX    = (dZ W) * dx_act'(dx_saved)          [m,k]
- *   dW    = dZ^T X + beta * dW                  [n,k]
- *   dbias = sum over rows of dZ + beta * dbias  [n]
- * dx_activation is the activation of the layer that made X, and dx_saved [m,k] its saved value: dX is
- * then already that layer's dZ, so its own activation stays IDENTITY in the next call.
- * dX, dW, dbias are computed where present (at least one). W is needed for dX only, X for dW only.
- * saved [m,n] is needed where activation is not IDENTITY, dx_saved where dx_activation is not; what
- * value that is, base.h says. dz, where present, receives dZ and may be in place over dY; where it is
- * absent, scratch memory is used.
- * dY, X and W are of one float type T; each other view is T or f32. beta is 0 where unset. */
+/* ---- linear_backward
+ * ------------------------------------------------------------------------------ With dY [m,n] the
+ * gradient with respect to the layer's output: dZ    = dY * act'(saved)                    (dZ = dY
+ * where activation is IDENTITY) dX    = (dZ W) * dx_act'(dx_saved)          [m,k] dW    = dZ^T X +
+ * beta * dW                  [n,k] dbias = sum over rows of dZ + beta * dbias  [n] dx_activation is
+ * the activation of the layer that made X, and dx_saved [m,k] its saved value: dX is then already
+ * that layer's dZ, so its own activation stays IDENTITY in the next call. dX, dW, dbias are
+ * computed where present (at least one). W is needed for dX only, X for dW only. saved [m,n] is
+ * needed where activation is not IDENTITY, dx_saved where dx_activation is not; what value that is,
+ * base.h says. dz, where present, receives dZ and may be in place over dY; where it is absent,
+ * scratch memory is used. dY, X and W are of one float type T; each other view is T or f32. beta is
+ * 0 where unset. */
 typedef struct layerops_linear_backward_args {
   layerops_matrix dy, x, w;
   const layerops_weights *packed;
@@ -132,7 +134,8 @@ typedef struct layerops_linear_backward_args {
 } layerops_linear_backward_args;
 LAYEROPS_DECLARE_OP(linear_backward)
 
-/* ---- activation_forward: Y = act(X) ---- any float types, in place over X ------------------------ */
+/* ---- activation_forward: Y = act(X) ---- any float types, in place over X
+ * ------------------------ */
 typedef struct layerops_activation_forward_args {
   layerops_matrix x, y;
   layerops_activation activation;
@@ -141,7 +144,8 @@ typedef struct layerops_activation_forward_args {
 } layerops_activation_forward_args;
 LAYEROPS_DECLARE_OP(activation_forward)
 
-/* ---- activation_backward: dX = dY * act'(saved) ---- any float types, in place over dY or saved --- */
+/* ---- activation_backward: dX = dY * act'(saved) ---- any float types, in place over dY or saved
+ * --- */
 typedef struct layerops_activation_backward_args {
   layerops_matrix dy, saved, dx;
   layerops_activation activation;
@@ -150,10 +154,10 @@ typedef struct layerops_activation_backward_args {
 } layerops_activation_backward_args;
 LAYEROPS_DECLARE_OP(activation_backward)
 
-/* ---- softmax: y[i,j] = exp(x[i,j] - c_i) / sum_l exp(x[i,l] - c_i), c_i = max_l x[i,l] -----------
- * With `log`: y[i,j] = x[i,j] - c_i - log(sum_l exp(x[i,l] - c_i)). Any float types, in place over X.
- * A row with a NaN is NaN; a row with +infinity is NaN; a row of -infinity only is NaN; other
- * -infinities give 0 (log: -infinity). */
+/* ---- softmax: y[i,j] = exp(x[i,j] - c_i) / sum_l exp(x[i,l] - c_i), c_i = max_l x[i,l]
+ * ----------- With `log`: y[i,j] = x[i,j] - c_i - log(sum_l exp(x[i,l] - c_i)). Any float types, in
+ * place over X. A row with a NaN is NaN; a row with +infinity is NaN; a row of -infinity only is
+ * NaN; other -infinities give 0 (log: -infinity). */
 typedef struct layerops_softmax_args {
   layerops_matrix x, y;
   int32_t log;
@@ -163,19 +167,18 @@ LAYEROPS_DECLARE_OP(softmax)
 
 enum { LAYEROPS_MEAN = 0, LAYEROPS_SUM = 1 };
 
-/* ---- cross_entropy: softmax cross-entropy and its gradient in one pass ----------------------------
- * logits [m,n]. With labels (i32 [m]): loss_i = -log softmax(logits_i)[label_i]; a row whose label is
- * ignore_label counts for nothing. With probabilities p [m,n]: loss_i = -sum_j p[i,j] log
- * softmax(logits_i)[j] (p = 0 contributes 0). Exactly one of the two is set.
- *   loss     [1] f32: the mean over the rows that count, or their sum. Mean over no rows: 0.
- *   losses   [m] f32: loss_i, 0 for ignored rows
- *   dlogits  [m,n]: grad_scale * d loss / d logits; 0 for ignored rows. In place over logits.
- *            (p may be any non-negative row: the gradient is softmax * sum_j p[i,j] - p.)
- *   correct  [1] i32: rows that count and whose largest logit (the first, if several; NaN counts as
- *            largest) stands at the label, or at the largest probability
- * At least one output. A label outside [0,n) that is not ignored is an error: LABEL, before anything
- * is written, where the labels are in host memory or on the CPU; else in the context's error word,
- * and the row is treated as ignored. */
+/* ---- cross_entropy: softmax cross-entropy and its gradient in one pass
+ * ---------------------------- logits [m,n]. With labels (i32 [m]): loss_i = -log
+ * softmax(logits_i)[label_i]; a row whose label is ignore_label counts for nothing. With
+ * probabilities p [m,n]: loss_i = -sum_j p[i,j] log softmax(logits_i)[j] (p = 0 contributes 0).
+ * Exactly one of the two is set. loss     [1] f32: the mean over the rows that count, or their sum.
+ * Mean over no rows: 0. losses   [m] f32: loss_i, 0 for ignored rows dlogits  [m,n]: grad_scale * d
+ * loss / d logits; 0 for ignored rows. In place over logits. (p may be any non-negative row: the
+ * gradient is softmax * sum_j p[i,j] - p.) correct  [1] i32: rows that count and whose largest
+ * logit (the first, if several; NaN counts as largest) stands at the label, or at the largest
+ * probability At least one output. A label outside [0,n) that is not ignored is an error: LABEL,
+ * before anything is written, where the labels are in host memory or on the CPU; else in the
+ * context's error word, and the row is treated as ignored. */
 typedef struct layerops_cross_entropy_args {
   layerops_matrix logits;
   layerops_matrix labels;        /* [optional] */
@@ -191,10 +194,10 @@ typedef struct layerops_cross_entropy_args {
 } layerops_cross_entropy_args;
 LAYEROPS_DECLARE_OP(cross_entropy)
 
-/* ---- mse: mean squared error and its gradient -----------------------------------------------------
- * loss [1] f32 = r * sum over i,j of (y[i,j] - target[i,j])^2, r = 1/(m n) for LAYEROPS_MEAN, 1 for
- * LAYEROPS_SUM. dy[i,j] = grad_scale * 2 r (y[i,j] - target[i,j]), in place over y or target.
- * Any float types. At least one output. */
+/* ---- mse: mean squared error and its gradient
+ * ----------------------------------------------------- loss [1] f32 = r * sum over i,j of (y[i,j]
+ * - target[i,j])^2, r = 1/(m n) for LAYEROPS_MEAN, 1 for LAYEROPS_SUM. dy[i,j] = grad_scale * 2 r
+ * (y[i,j] - target[i,j]), in place over y or target. Any float types. At least one output. */
 typedef struct layerops_mse_args {
   layerops_matrix y, target;
   layerops_matrix loss; /* [optional] output */
@@ -205,11 +208,11 @@ typedef struct layerops_mse_args {
 } layerops_mse_args;
 LAYEROPS_DECLARE_OP(mse)
 
-/* ---- sgd: one step, element by element (PyTorch's order) ------------------------------------------
- *   g' = g + weight_decay * w;  v = momentum * v + g';  w = w - lr * (nesterov ? g' + momentum * v : v)
- * Without velocity: w = w - lr * g' (momentum must then be unset). w is float, g any float type,
- * velocity f32 (zeros before the first step). lr is needed; momentum and weight_decay are 0 where
- * unset. */
+/* ---- sgd: one step, element by element (PyTorch's order)
+ * ------------------------------------------ g' = g + weight_decay * w;  v = momentum * v + g';  w
+ * = w - lr * (nesterov ? g' + momentum * v : v) Without velocity: w = w - lr * g' (momentum must
+ * then be unset). w is float, g any float type, velocity f32 (zeros before the first step). lr is
+ * needed; momentum and weight_decay are 0 where unset. */
 typedef struct layerops_sgd_args {
   layerops_matrix w; /* in and out */
   layerops_matrix g;
@@ -220,13 +223,13 @@ typedef struct layerops_sgd_args {
 } layerops_sgd_args;
 LAYEROPS_DECLARE_OP(sgd)
 
-/* ---- adam: one step of Adam (decoupled = 0) or AdamW (decoupled = 1) ------------------------------
- * Kingma and Ba 2015, Loshchilov and Hutter 2019; t = step >= 1:
- *   g' = decoupled ? g : g + weight_decay * w;   w = decoupled ? w - lr * weight_decay * w : w
- *   m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2
- *   w = w - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
- * w is float, g any float type, m and v f32 (zeros before the first step). Where unset: lr 1e-3, beta1
- * 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0. step is needed. */
+/* ---- adam: one step of Adam (decoupled = 0) or AdamW (decoupled = 1)
+ * ------------------------------ Kingma and Ba 2015, Loshchilov and Hutter 2019; t = step >= 1: g'
+ * = decoupled ? g : g + weight_decay * w;   w = decoupled ? w - lr * weight_decay * w : w m = beta1
+ * m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2 w = w - lr * (m / (1 - beta1^t)) / (sqrt(v /
+ * (1 - beta2^t)) + epsilon) w is float, g any float type, m and v f32 (zeros before the first
+ * step). Where unset: lr 1e-3, beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0. step is
+ * needed. */
 typedef struct layerops_adam_args {
   layerops_matrix w; /* in and out */
   layerops_matrix g;
@@ -237,15 +240,17 @@ typedef struct layerops_adam_args {
 } layerops_adam_args;
 LAYEROPS_DECLARE_OP(adam)
 
-/* ---- fill: y[i,j] = value, converted (0 where unset); any type. Integers saturate, NaN is 0. ------ */
+/* ---- fill: y[i,j] = value, converted (0 where unset); any type. Integers saturate, NaN is 0.
+ * ------ */
 typedef struct layerops_fill_args {
   layerops_matrix y;
   layerops_scalar value;
 } layerops_fill_args;
 LAYEROPS_DECLARE_OP(fill)
 
-/* ---- copy: y[i,j] = x[i,j], converted where the types differ (cast) -------------------------------
- * Any pair of f32, f16, bf16, i32, i8, u8. To integers: round to nearest even, saturate, NaN is 0. */
+/* ---- copy: y[i,j] = x[i,j], converted where the types differ (cast)
+ * ------------------------------- Any pair of f32, f16, bf16, i32, i8, u8. To integers: round to
+ * nearest even, saturate, NaN is 0. */
 typedef struct layerops_copy_args {
   layerops_matrix x, y;
 } layerops_copy_args;
@@ -255,25 +260,27 @@ static inline layerops_status layerops_cast(layerops_context *ctx, const layerop
   return layerops_copy(ctx, args);
 }
 
-/* ---- transpose: y[j,i] = x[i,j] ---- any type, the same for both ---------------------------------- */
+/* ---- transpose: y[j,i] = x[i,j] ---- any type, the same for both
+ * ---------------------------------- */
 typedef struct layerops_transpose_args {
   layerops_matrix x, y;
 } layerops_transpose_args;
 LAYEROPS_DECLARE_OP(transpose)
 
-/* ---- gather: y[i,:] = x[index[i],:] ---- any type, converted as in copy ---------------------------
- * index: i32 [rows of y]. An index outside [0, rows of x) is an error as a label of cross_entropy is;
- * found on the device, its row is filled with 0. */
+/* ---- gather: y[i,:] = x[index[i],:] ---- any type, converted as in copy
+ * --------------------------- index: i32 [rows of y]. An index outside [0, rows of x) is an error
+ * as a label of cross_entropy is; found on the device, its row is filled with 0. */
 typedef struct layerops_gather_args {
   layerops_matrix x, index, y;
 } layerops_gather_args;
 LAYEROPS_DECLARE_OP(gather)
 
-/* ---- Block-sparse weights: BSR --------------------------------------------------------------------
- * W [rows, cols] in square blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block i
- * at block column column[i], columns ascending within a row. A block's values are row-major; block i
- * begins at element i * block * block of the values. rows and cols are multiples of block.
- * The object belongs to the context's device; all its contexts may use it. */
+/* ---- Block-sparse weights: BSR
+ * -------------------------------------------------------------------- W [rows, cols] in square
+ * blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block i at block column
+ * column[i], columns ascending within a row. A block's values are row-major; block i begins at
+ * element i * block * block of the values. rows and cols are multiples of block. The object belongs
+ * to the context's device; all its contexts may use it. */
 typedef struct layerops_bsr_args {
   int64_t rows, cols;
   int64_t block;            /* 16 or 32 so far */
@@ -287,17 +294,17 @@ typedef struct layerops_bsr_args {
 LAYEROPS_API layerops_status layerops_bsr_create_(layerops_context *ctx,
                                                   const layerops_bsr_args *args, size_t size,
                                                   layerops_bsr **bsr);
-static inline layerops_status layerops_bsr_create(layerops_context *ctx,
-                                                  const layerops_bsr_args *args,
-                                                  layerops_bsr **bsr) {
+static inline layerops_status
+layerops_bsr_create(layerops_context *ctx, const layerops_bsr_args *args, layerops_bsr **bsr) {
   return layerops_bsr_create_(ctx, args, sizeof(layerops_bsr_args), bsr);
 }
 LAYEROPS_API void layerops_bsr_destroy(layerops_bsr *bsr); /* NULL is allowed */
-/* The values as a matrix [count * block, block]: what an optimizer updates. Its buffer lives as long
- * as the object. */
+/* The values as a matrix [count * block, block]: what an optimizer updates. Its buffer lives as
+ * long as the object. */
 LAYEROPS_API layerops_matrix layerops_bsr_values(const layerops_bsr *bsr);
 
-/* ---- bsr_linear_forward: as linear_forward, W block-sparse; empty rows of W give bias only -------- */
+/* ---- bsr_linear_forward: as linear_forward, W block-sparse; empty rows of W give bias only
+ * -------- */
 typedef struct layerops_bsr_linear_forward_args {
   layerops_matrix x;
   const layerops_bsr *w;

@@ -1,6 +1,6 @@
 /* exp, erfc and tanh without branches, so that loops over them become vectors; and the activations
- * on them. Errors in ulp of the result, over all floats (t/cpu_math.c): exp 1.0 down to the smallest
- * subnormal, tanh 1.3, erfc 4. Rounding to nearest is assumed. */
+ * on them. Errors in ulp of the result, over all floats (t/cpu_math.c): exp 1.0 down to the
+ * smallest subnormal, tanh 1.3, erfc 4. Rounding to nearest is assumed. */
 #ifndef LO_ISA_MATHEMATICS_H
 #define LO_ISA_MATHEMATICS_H
 
