@@ -73,7 +73,7 @@ if [ -z "$PKG_CONFIG" ]; then
 else
   check 'pkg-config knows the version' pc --modversion
   like 'and it is the one of version.h' \
-    "^$(sed -n 's/^#define LAYEROPS_VERSION "\(.*\)"/\1/p' "$top_srcdir/include/layerops/version.h")\$"
+    "^$(sed -n 's/^#define LAYEROPS_VERSION  *"\(.*\)"/\1/p' "$top_srcdir/include/layerops/version.h")\$"
   # two libraries in one folder: name the file, so that the linker cannot take the other
   archive=$(pc --static --libs | sed 's/-llayerops/-l:liblayerops.a/')
   for kind in shared static; do
