@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* OpenBLAS takes its kernels by the model number and knows none that came after it. */
 static void openblas_before_load(void) {
@@ -28,6 +29,10 @@ static void load(const char *folder, struct bench_peer_entry *entry) {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s.so", folder, entry->name) >= (int)sizeof path) {
     snprintf(entry->reason, sizeof entry->reason, "the folder's name is too long");
+    return;
+  }
+  if (access(path, F_OK) != 0) {
+    snprintf(entry->reason, sizeof entry->reason, "there is no module %.200s: was it built?", path);
     return;
   }
   if (entry->before_load) entry->before_load();

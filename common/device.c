@@ -151,7 +151,7 @@ static layerops_status resolve_name(const char *name, const struct lo_backend **
     say_left_out(optional[i], reason, sizeof reason);
     return no_device(name, reason);
   }
-  return no_device(name, "a device is called auto, cpu, reference, cuda:N or opencl:P.D");
+  return no_device(name, "a device is called auto, cpu, reference, cuda[:N] or opencl[:P.D]");
 }
 
 /* The first GPU in the order of the registry (CUDA before OpenCL), else the CPU. */

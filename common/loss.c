@@ -10,8 +10,9 @@
 static layerops_status check_truth(lo_door *door, layerops_cross_entropy_args *a) {
   int64_t m = a->logits.rows, n = a->logits.cols;
   if (lo_given(&a->labels) == lo_given(&a->probabilities))
-    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "%s of labels and probabilities are set",
-                          lo_given(&a->labels) ? "both" : "none");
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "labels and probabilities are both %s: give one",
+                          lo_given(&a->labels) ? "set" : "absent");
   LO_TRY(lo_door_optional(door, "labels", &a->labels, LO_IN, I32, 1, m));
   LO_TRY(lo_door_optional(door, "probabilities", &a->probabilities, LO_IN, LO_FLOAT, m, n));
   if (a->ignore_label.kind && !lo_present(&a->labels))

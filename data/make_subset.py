@@ -36,7 +36,7 @@ def main(full):
         write(f"{part}-images-idx3-ubyte.gz", struct.pack(">4B3I", 0, 0, 8, 3, n, 28, 28) +
               b"".join(images[784 * i:784 * i + 784] for i in kept))
     with open(os.path.join(HERE, "SUBSET"), "w") as file:
-        file.write("Fashion-MNIST subset: 4000 of 60000 training, 1000 of 10000 test images\n")
+        file.write("Fashion-MNIST subset (4000 of 60000 training, 1000 of 10000 test images)\n")
 
 
 if __name__ == "__main__":

@@ -30,9 +30,11 @@ static layerops_status check_truth(lo_door *door, const layerops_network *net,
                                    const lo_samples *s) {
   bool labels = lo_given(&s->labels), targets = lo_given(&s->targets);
   if (!labels && !targets)
-    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "none of labels and targets are set");
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "labels and targets are both absent: give one");
   if (labels && targets && net->loss != LAYEROPS_LOSS_MSE)
-    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "both of labels and targets are set");
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "labels and targets are both set: give one");
   return LAYEROPS_OK;
 }
 

@@ -46,8 +46,10 @@ static layerops_status read_header_text(int fd, const char *path, int64_t size, 
                    path, (long long)size);
   LO_TRY(read_bytes(fd, path, &n, 8));
   if (n > LO_SAFETENSORS_MAX_HEADER)
-    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: a header of %llu bytes; at most %d are allowed",
-                   path, (unsigned long long)n, LO_SAFETENSORS_MAX_HEADER);
+    return lo_fail(
+        LAYEROPS_ERROR_FORMAT,
+        "%s: not a .safetensors file, or damaged: a header of %llu bytes; at most %d are allowed",
+        path, (unsigned long long)n, LO_SAFETENSORS_MAX_HEADER);
   if ((int64_t)n > size - 8)
     return lo_fail(LAYEROPS_ERROR_FORMAT,
                    "%s: truncated or lying: a header of %llu bytes in a file "

@@ -22,8 +22,8 @@ static layerops_status check_truth(lo_door *door, const layerops_network *net,
                    : lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
                                     "targets is needed for the mean squared error, but is absent");
   if (labels != targets) return LAYEROPS_OK;
-  return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "%s of labels and targets are set",
-                        labels ? "both" : "none");
+  return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "labels and targets are both %s: give one",
+                        labels ? "set" : "absent");
 }
 
 static layerops_status check_optimizer(lo_door *door, layerops_network_train_args *a) {

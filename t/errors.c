@@ -246,9 +246,9 @@ static layerops_mse_args valid_mse(void) {
 static void test_losses(void) {
   static const layerops_matrix none;
   VALID(cross_entropy);
-  REFUSED(cross_entropy, a.labels = none, INVALID, "none of labels and probabilities");
+  REFUSED(cross_entropy, a.labels = none, INVALID, "labels and probabilities are both absent");
   REFUSED(cross_entropy, a.probabilities = view(in, 4, 3), INVALID,
-          "both of labels and probabilities");
+          "labels and probabilities are both set");
   REFUSED(cross_entropy, a.labels.cols = 3, INVALID, "labels is 1 x 3", "1 x 4");
   REFUSED(cross_entropy, a.labels.type = LAYEROPS_F32, UNSUPPORTED, "labels is f32", "i32");
   REFUSED(cross_entropy, a.loss = a.losses = a.dlogits = none, INVALID, "all absent");

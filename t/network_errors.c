@@ -99,9 +99,9 @@ static void training(layerops_network *net, layerops_network *mse) {
   args = good, args.labels.cols = 36;
   INVALID(TRAIN(), "labels is 1 x 36, but must be 1 x 37");
   args = good, args.labels = (layerops_matrix){0};
-  INVALID(TRAIN(), "none of labels and targets are set");
+  INVALID(TRAIN(), "labels and targets are both absent: give one");
   args = good, args.targets = layerops_host_matrix(data.targets, LAYEROPS_F32, SAMPLES, OUTPUTS);
-  INVALID(TRAIN(), "both of labels and targets are set");
+  INVALID(TRAIN(), "labels and targets are both set: give one");
   args.labels = (layerops_matrix){0}, args.targets.cols = 2;
   INVALID(TRAIN(), "targets is 37 x 2, but must be 37 x 3");
   INVALID(layerops_network_train(mse, &good, NULL), "targets is needed for the mean squared error");
@@ -159,9 +159,9 @@ static void evaluating(layerops_network *net) {
   args.batch = -1;
   INVALID(EVALUATE(), "batch is -1, but must not be negative");
   args = good, args.labels = (layerops_matrix){0};
-  INVALID(EVALUATE(), "none of labels and targets are set");
+  INVALID(EVALUATE(), "labels and targets are both absent: give one");
   args = good, args.targets = layerops_host_matrix(data.targets, LAYEROPS_F32, SAMPLES, OUTPUTS);
-  INVALID(EVALUATE(), "both of labels and targets are set");
+  INVALID(EVALUATE(), "labels and targets are both set: give one");
   args = good, args.x.batch = 2, args.x.batch_stride = SAMPLES * INPUTS;
   INVALID(EVALUATE(), "x has batch 2, but must have 1");
 }

@@ -83,15 +83,16 @@ static const struct tool_usage usage = {
         "float64. A suite has one layer a line, tab-separated: id tier m n k act source; or, with\n"
         "block-sparse weights, id tier m n k block density pattern source.",
     .after =
-        "Columns: median_s, seconds a call, the median of all samples; gflops, of useful "
-        "operations\n"
-        "(kept blocks only); max_rel_err, the largest |y - exact| / (sum of |x||w| + |bias|) "
-        "among\n"
-        "1024 entries; sol_pct, the speed of light, max(flops/peak, bytes/bandwidth), in per cent "
-        "of\n"
-        "the median; ratio, a peer's time over ours, the median of the rounds: above 1 ours is "
-        "the\n"
-        "faster. What is not known is nan. A row that a device cannot do is left out, and told on\n"
+        "Columns of the table (of --tsv):\n"
+        "  median (median_s)    of a call, over all samples\n"
+        "  GFLOP/s (gflops)     of useful operations (kept blocks only)\n"
+        "  error (max_rel_err)  of 1024 entries: largest |y - exact| / (sum of |x||w| + |bias|)\n"
+        "  sol% (sol_pct)       speed of light, max(flops/peak, bytes/bandwidth), in per cent of\n"
+        "                       the median; above 100: faster than the device file says\n"
+        "  ratio                a peer's time over ours, above 1 ours is the faster: the median\n"
+        "                       of the rounds' ratios, not the ratio of the medians\n"
+        "  kernel               ours, or peer:NAME-VERSION\n"
+        "What is not known is nan. A row that a device cannot do is left out, and told on\n"
         "standard error. Exit status 1: a result was wrong or a call failed.",
     .options = options,
     .count = sizeof options / sizeof *options,

@@ -62,7 +62,7 @@ enum dataset_status dataset_check_label(struct reading *r, const char *where, do
                                                       : NULL;
   if (what)
     return dataset_fail(r->d, DATASET_ERROR_FORMAT,
-                        "%s: label %.17g %s; labels are integers from 0 to %d", where, value, what,
+                        "%s: label %.15g %s; labels are integers from 0 to %d", where, value, what,
                         (classes ? classes : DATASET_MAX_CLASSES) - 1);
   if (value >= r->d->classes) r->d->classes = (int32_t)value + 1;
   return DATASET_OK;

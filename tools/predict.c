@@ -43,7 +43,7 @@ static const struct tool_option options[] = {
            parse_text, data),
     OPTION("label-column", "WHICH", "auto, first, last or none",
            "where a CSV file has its labels: auto (default), first,\n"
-           "last, none",
+           "last, none (each column is a feature)",
            parse_label_column, label_column),
     OPTION("device", "D", "a device", "as 'layerops devices' lists them", parse_text, device),
     OPTION("threads", "N", "a whole number from 1 to 4096", "of the CPU (default: its cores)",
@@ -93,11 +93,10 @@ static int load_data(struct prediction *p) {
   if (dataset_load(&p->data, s->data, &how)) return tool_fail(COMMAND, "%s", p->data.error);
   if (p->data.features != p->info.widths[0])
     return tool_fail(COMMAND, "%s takes %lld inputs, but the samples of %s have %lld features",
-                     s->model, (long long)p->info.widths[0], p->data.name,
-                     (long long)p->data.features);
+                     s->model, (long long)p->info.widths[0], s->data, (long long)p->data.features);
   if (p->data.classes > p->outputs)
     return tool_fail(COMMAND, "%s has %lld outputs, but %s has %d classes", s->model,
-                     (long long)p->outputs, p->data.name, p->data.classes);
+                     (long long)p->outputs, s->data, p->data.classes);
   p->y = malloc(CHUNK * (size_t)p->outputs * sizeof *p->y);
   return p->y ? -1 : tool_fail(COMMAND, "out of memory");
 }

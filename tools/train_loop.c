@@ -134,10 +134,11 @@ static void print_summary(const struct loop *l) {
   if (l->signal)
     printf("interrupted after %lld of %lld training samples of epoch %lld\n",
            (long long)t->info.position, (long long)d->train.count, (long long)t->info.epochs + 1);
-  printf("%s on %s%s: %lld epochs, loss %.5g, test accuracy %.4f, %.1f s, %s%s\n", t->device.name,
-         d->name, samples_subset(d), (long long)t->info.epochs, l->train.loss, l->test.accuracy,
-         l->seconds, t->settings->save ? "saved " : "not saved",
-         t->settings->save ? t->settings->save : "");
+  printf("%s on %s%s: %lld epoch%s, ", t->device.name, d->name, samples_subset(d),
+         (long long)t->info.epochs, t->info.epochs == 1 ? "" : "s");
+  if (l->train.samples) printf("loss %.5g, ", l->train.loss);
+  printf("test accuracy %.4f, %.*f s, %s%s\n", l->test.accuracy, l->seconds < 1 ? 3 : 1, l->seconds,
+         t->settings->save ? "saved " : "not saved", t->settings->save ? t->settings->save : "");
 }
 
 /* ---- The loop ---- */
@@ -148,8 +149,8 @@ static int finish_epoch(struct loop *l) {
   const char *kept = t->settings->save ? "; what was saved before it is kept" : "";
   if (layerops_network_get_info(t->network, &t->info)) return tool_library_failed(TRAIN);
   if (l->train.samples && !isfinite(l->train.loss))
-    return tool_fail(TRAIN, "the loss became %f in %s: try a smaller --lr than %g%s", l->train.loss,
-                     l->title, t->settings->lr, kept);
+    return tool_fail(TRAIN, "the loss became %s in %s: try a smaller --lr than %g%s",
+                     isnan(l->train.loss) ? "NaN" : "infinite", l->title, t->settings->lr, kept);
   int status = save(t);
   if (status < 0) status = evaluate(l);
   if (status < 0 && !l->train.stopped) print_epoch(l);
@@ -174,8 +175,8 @@ static int run_epochs(struct loop *l) {
 /* A network that was trained long enough before. */
 static int nothing_to_do(struct loop *l) {
   const struct training *t = l->t;
-  printf("%s was trained for %lld epochs already; --epochs counts them too\n", t->settings->load,
-         (long long)t->info.epochs);
+  printf("%s was trained for %lld epoch%s already; --epochs counts them too\n", t->settings->load,
+         (long long)t->info.epochs, t->info.epochs == 1 ? "" : "s");
   l->train.loss = l->train.accuracy = NAN;
   int status = evaluate(l);
   return status < 0 ? save(t) : status;

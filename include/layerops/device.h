@@ -10,7 +10,7 @@ extern "C" {
 
 /* ---- Devices ------------------------------------------------------------------------------------
  * A device is named "cpu", "reference" (the oracle: plain loops in double), "cuda:N" or
- * "opencl:P.D" (platform P, device D). */
+ * "opencl:P.D" (platform P, device D). "cuda" and "opencl" alone are the first of their kind. */
 typedef struct layerops_device_info {
   char name[32];         /* as layerops_open takes it; of an absent backend its name: "cuda" */
   char description[128]; /* "NVIDIA H200", ...; "" where absent */
