@@ -19,7 +19,7 @@ static layerops_copy_args valid_copy(void) {
 
 static void test_open(void) {
   layerops_context *c = (layerops_context *)in;
-  GETS(layerops_open("toaster", &c), NO_DEVICE, "\"toaster\"", "opencl:P.D");
+  GETS(layerops_open("toaster", &c), NO_DEVICE, "\"toaster\"", "opencl[:P.D]");
   ok(!c, "a failed open gives NULL");
   GETS(layerops_open("cpu:1", &c), NO_DEVICE, "cpu:1");
   GETS(layerops_open("cuda:x", &c), NO_DEVICE, "cuda:x");
