@@ -40,14 +40,15 @@ static void run_tile(const job *t, int64_t row, int64_t q, int64_t i, int64_t ro
   const lo_microkernels *mk = t->isa->product;
   const int64_t j = row * t->w->block + q * t->panel;
   const lo_plane *c = &t->finish.c;
-  float sums[LO_MAX_TILE_ROWS * LO_MAX_PANEL] __attribute__((aligned(64)));
+  float sums[LO_MAX_TILE] __attribute__((aligned(64)));
   lo_tile tile = {.list = list + q * kept(t, row),
                   .count = kept(t, row),
                   .x_first = i * t->x_row,
                   .x_row = t->x_row,
                   .w_step = t->panel,
                   .c = t->plain ? (float *)(void *)c->base + i * c->stride + j : sums,
-                  .c_row = t->plain ? c->stride : t->panel};
+                  .c_row = t->plain ? c->stride : t->panel,
+                  .columns = t->panel};
   mk->run[LO_ROW_MAJOR][t->panel / mk->lanes - 1][rows - 1](&tile);
   if (!t->plain) t->isa->finish(&t->finish, sums, t->panel, i, j, rows, t->panel);
 }
@@ -55,7 +56,9 @@ static void run_tile(const job *t, int64_t row, int64_t q, int64_t i, int64_t ro
 static void run_block_row(const job *t, int64_t row, int64_t i, int64_t i_end, char *scratch) {
   float *packed = (float *)(void *)scratch;
   lo_segment *list = (lo_segment *)(void *)(packed + t->w->longest_row * t->w->block * t->w->block);
-  const int64_t tiles = (i_end - i + t->isa->product->rows - 1) / t->isa->product->rows;
+  const lo_microkernels *mk = t->isa->product;
+  const int64_t highest = mk->rows[t->panel / mk->lanes - 1];
+  const int64_t tiles = (i_end - i + highest - 1) / highest;
   pack_row(t, row, packed, list);
   for (int64_t s = 0; s < tiles; s++) {
     int64_t begin, end;
@@ -130,7 +133,7 @@ layerops_status lo_cpu_bsr_linear_forward(layerops_context *ctx,
   float *scratch;
   LO_TRY(lo_scratch(ctx, t.row_cuts * t.column_cuts * t.task_bytes, &scratch));
   t.scratch = (char *)scratch;
-  ctx->kernel = mk->kernels[1].name;
+  ctx->kernel = mk->kernels[LO_W_PACKED].name;
   lo_parallel(ctx, t.row_cuts * t.column_cuts, run_task, &t);
   return LAYEROPS_OK;
 }

@@ -50,48 +50,146 @@ bool lo_finish_is_plain(const lo_finish *f) {
          f->derivative == LAYEROPS_IDENTITY && f->c.type == LAYEROPS_F32;
 }
 
-/* ---- Which operand is W ---- */
+/* ---- What it costs ---- */
 
 /* ns to pack an element of W, from L3: by transposition, or row by row. */
 static double pack_ns(bool k_major) {
   return k_major ? 0.1 : 0.25;
 }
 
-/* ns that one core takes for sums [m, n] and for packing W. */
-static double product_ns(const lo_plan *plan, int64_t m, int64_t n, int64_t k, bool w_k_major) {
-  double flops = 2.0 * (double)m * (double)round_up(n, plan->mk->lanes) * (double)k;
-  return flops / plan->mk->flops_per_ns + pack_ns(w_k_major) * (double)n * (double)k;
+/* Multiply-adds of a vector that a row and a step of k take for n columns by tiles: those of one
+ * vector are bound by their loads. */
+static double tile_cost(const lo_plan *plan, int64_t n) {
+  const int64_t rest = cuts(n % plan->panel, plan->mk->lanes);
+  return (double)(n / plan->panel * plan->mk->vectors) + (rest == 1 ? 1.3 : (double)rest);
 }
 
-/* C^T = op(B)^T op(A)^T instead, where that is clearly quicker: its epilogue transposes tiles. */
-static void choose_sides(lo_plan *plan) {
+/* The same by dot tiles: no lane is idle, but each sum is added up, and X is read again. */
+static double dot_cost(const lo_plan *plan, int64_t n) {
+  return 1.05 * (double)n / plan->mk->lanes + 6.0 * (double)n / (double)plan->k + 0.1;
+}
+
+static double cost(const lo_plan *plan, int64_t n) {
+  if (plan->how == LO_W_DOT) return dot_cost(plan, n);
+  return n == plan->n && plan->dots ? tile_cost(plan, n - plan->dots) + dot_cost(plan, plan->dots)
+                                    : tile_cost(plan, n);
+}
+
+/* ns of `cost`s. */
+static double sums_ns(const lo_plan *plan, int64_t m, double cost) {
+  return cost * (double)m * (double)plan->k * 2 * plan->mk->lanes / plan->mk->flops_per_ns;
+}
+
+/* ---- How W is read ---- */
+
+/* Dot tiles read rows of f32 on both sides. */
+static const char *refuses_dots(const lo_plan *plan) {
+  if (plan->x_k_major || plan->x->type != LAYEROPS_F32) return "x is not in rows of f32";
+  if (plan->w_k_major || plan->w->type != LAYEROPS_F32) return "w is not in rows of f32";
+  return plan->k ? NULL : "k is 0";
+}
+
+/* The columns at the end that dot tiles take: what fills a vector badly. Of n, k and the operands'
+ * form alone, as a row's bits must not depend on other rows. */
+static int64_t count_dots(const lo_plan *plan) {
+  const int64_t rest = plan->n % plan->mk->lanes;
+  if (!rest || refuses_dots(plan)) return 0;
+  const double with = tile_cost(plan, plan->n - rest) + dot_cost(plan, rest);
+  return with < tile_cost(plan, plan->n) ? rest : 0;
+}
+
+/* Dot tiles lose about a twentieth, and some 6 multiply-adds for each sum; packing takes the time
+ * of some 0.7 for each element of W. */
+static const char *refuses_dot(const lo_plan *plan) {
+  if (plan->dots && plan->dots == plan->n) return NULL;
+  if (plan->packed) return "w is packed already";
+  const char *reason = refuses_dots(plan);
+  if (reason) return reason;
+  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT)
+    return plan->k < 1024 ? "the call asks for batch invariance, and k is short" : NULL;
+  if ((double)plan->m * (0.005 + 6.0 / (double)plan->k) > 0.7)
+    return "packing w pays for so many rows";
+  return NULL;
+}
+
+static const char *refuses_in_place(const lo_plan *plan) {
+  if (!plan->w_k_major) return "w is stored [n][k]";
+  if (plan->w->type != LAYEROPS_F32) return "w is not f32";
+  if (plan->m > 168) return "packing w pays for so many rows";
+  if (plan->m > 28 && plan->k > 512) return "a panel of w would be on too many pages";
+  return NULL;
+}
+
+/* ---- Which operand is W ---- */
+
+static void take_sides(lo_plan *plan, bool swapped) {
   const lo_product *p = plan->p;
-  plan->swapped = 1.1 * product_ns(plan, p->n, p->m, plan->k, p->trans_a) <
-                  product_ns(plan, p->m, p->n, plan->k, !p->trans_b);
-  plan->m = plan->swapped ? p->n : p->m;
-  plan->n = plan->swapped ? p->m : p->n;
-  plan->x = plan->swapped ? &p->b : &p->a;
-  plan->w = plan->swapped ? &p->a : &p->b;
-  plan->x_k_major = plan->swapped ? !p->trans_b : p->trans_a;
-  plan->w_k_major = plan->swapped ? p->trans_a : !p->trans_b;
+  plan->swapped = swapped;
+  plan->m = swapped ? p->n : p->m;
+  plan->n = swapped ? p->m : p->n;
+  plan->x = swapped ? &p->b : &p->a;
+  plan->w = swapped ? &p->a : &p->b;
+  plan->x_k_major = swapped ? !p->trans_b : p->trans_a;
+  plan->w_k_major = swapped ? p->trans_a : !p->trans_b;
+  plan->dots = count_dots(plan);
+}
+
+static double sides_ns(const lo_plan *plan) {
+  return sums_ns(plan, plan->m, tile_cost(plan, plan->n)) +
+         pack_ns(plan->w_k_major) * (double)plan->k * (double)plan->n;
+}
+
+/* C^T = op(B)^T op(A)^T instead, where that is clearly quicker: its epilogue transposes tiles. Not
+ * where a row's bits must not depend on m. */
+static void choose_sides(lo_plan *plan) {
+  take_sides(plan, false);
+  if (plan->packed || !refuses_dot(plan) || (plan->p->flags & LAYEROPS_BATCH_INVARIANT)) return;
+  const double upright = sides_ns(plan);
+  take_sides(plan, true);
+  if (1.1 * sides_ns(plan) >= upright) take_sides(plan, false);
+}
+
+const char *lo_refuses_dot(layerops_context *ctx, const void *plan) {
+  (void)ctx;
+  return refuses_dot(plan);
+}
+const char *lo_refuses_prepacked(layerops_context *ctx, const void *plan) {
+  (void)ctx;
+  return ((const lo_plan *)plan)->packed ? NULL : "w is not packed";
+}
+const char *lo_refuses_in_place(layerops_context *ctx, const void *plan) {
+  (void)ctx;
+  return refuses_in_place(plan);
+}
+
+static void choose_how(layerops_context *ctx, lo_plan *plan) {
+  const lo_kernel *kernels = plan->mk->kernels, *chosen;
+  chosen = lo_select(ctx, kernels, sizeof *kernels, LO_W_HOWS, plan);
+  plan->how = (lo_how)(chosen - kernels);
+  if (plan->how == LO_W_DOT) plan->dots = plan->n;
+  plan->unit = plan->how == LO_W_DOT ? plan->mk->lanes : plan->panel;
 }
 
 /* ---- Pieces ---- */
 
-/* Sums, packing, and the epilogue as if k were a little larger. */
+/* Sums; packing; both operands out of L3; and the epilogue. */
 static double piece_ns(const lo_plan *plan, int64_t rows, int64_t columns) {
-  return product_ns(plan, rows, columns, plan->k + 8, plan->w_k_major);
+  const double area = (double)plan->k * (double)columns;
+  const double pack = plan->how == LO_W_PACKED ? pack_ns(plan->w_k_major) : 0;
+  return sums_ns(plan, rows, cost(plan, columns)) + pack * area +
+         0.1 * (area + (double)plan->k * (double)rows) + 0.1 * (double)rows * (double)columns;
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
- * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
+ * the quickest. */
 static void choose_cuts(lo_plan *plan, int64_t threads) {
-  const int64_t panels = cuts(plan->n, plan->panel);
+  const int64_t units = cuts(plan->n, plan->unit);
   double best = 0;
-  for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
-    int64_t columns = least(threads / rows, panels);
-    double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->panel);
-    if (rows > 1 && ns >= best) continue;
+  for (int64_t rows = least(threads, plan->m); rows >= 1; rows--) {
+    int64_t columns = least(threads / rows, units);
+    double ns =
+        piece_ns(plan, cuts(plan->m, rows), least(cuts(units, columns) * plan->unit, plan->n));
+    if (best && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
     plan->column_cuts = columns;
@@ -110,20 +208,6 @@ static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
 
 /* ---- Blocks ---- */
 
-static const char *refuses_in_place(const lo_plan *plan) {
-  if (!plan->w_k_major) return "w is stored [n][k]";
-  if (plan->w->type != LAYEROPS_F32) return "w is not f32";
-  const int64_t tiles = cuts(cuts(plan->m, plan->row_cuts), plan->mk->rows);
-  if (tiles > 12) return "packing w pays for so many rows";
-  if (tiles > 2 && plan->k > 512) return "a panel of w would be on too many pages";
-  return NULL;
-}
-
-const char *lo_refuses_w_in_place(layerops_context *ctx, const void *plan) {
-  (void)ctx;
-  return refuses_in_place(plan);
-}
-
 /* X is copied where it must be converted, and where a transposed X would be walked many times page
  * by page. */
 static bool x_serves_in_place(const lo_plan *plan) {
@@ -132,30 +216,41 @@ static bool x_serves_in_place(const lo_plan *plan) {
   return !plan->x_k_major || panels < 4 || plan->k < 128;
 }
 
-/* Rows a multiple of 4 KiB apart fall into the same set of L1, which on most processors holds 8 or
- * 12 lines: lower tiles then cost less than a copy of X. */
-static int64_t tile_rows(const lo_plan *plan) {
-  const bool same_set = plan->x_in_place && !plan->x_k_major && plan->x->stride % 1024 == 0;
-  return same_set ? least(plan->mk->rows, 8) : plan->mk->rows;
-}
-
 static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   const int64_t size = sizeof(float), rows = cuts(plan->m, plan->row_cuts),
                 columns = cuts(cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
-  plan->block_k = even(plan->k, half / 8 / plan->panel, 4);
+  plan->block_k = even(plan->k, half / plan->panel, 4);
   plan->block_n = even(columns, half / plan->block_k, plan->panel);
   plan->wide = round_up(plan->block_n, plan->panel);
-  plan->stripe =
-      plan->k > plan->block_k ? even(rows, half / plan->wide, plan->mk->rows) : most(rows, 1);
-  plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : plan->wide), 16);
+  plan->stripe = plan->k > plan->block_k ? even(rows, half / plan->wide, 12) : most(rows, 1);
+  if (plan->how == LO_W_IN_PLACE) plan->w_floats = round_up(plan->block_k * plan->panel, 16);
+  if (plan->how == LO_W_PACKED) plan->w_floats = round_up(plan->block_k * plan->wide, 16);
   plan->block_m = plan->stripe;
   if (!plan->x_in_place) { /* slab by slab; of k-major rows, whole lines */
-    plan->block_m = plan->x_k_major ? 4 * plan->mk->rows : plan->mk->rows;
+    plan->block_m = plan->x_k_major ? 48 : 12;
     plan->x_floats = plan->x_k_major ? plan->block_k * lo_copied_row(plan->block_m)
                                      : plan->block_m * lo_copied_row(plan->block_k);
   }
   if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * plan->wide, 16);
+}
+
+static bool is_dense(const lo_plane *p) {
+  return !p->base || p->stride == 1;
+}
+
+/* Epilogues that the microkernel does itself, and a column's. */
+static void judge_epilogue(lo_plan *plan) {
+  const lo_finish *f = &plan->finish;
+  lo_finish rest = *f;
+  plan->plain = lo_finish_is_plain(f);
+  rest.bias.base = NULL;
+  if (rest.activation == LAYEROPS_RELU) rest.activation = LAYEROPS_IDENTITY;
+  plan->direct = !plan->swapped && lo_finish_is_plain(&rest) &&
+                 (!f->bias.base || f->bias.type == LAYEROPS_F32);
+  plan->column = !plan->swapped && plan->how == LO_W_DOT && plan->n == 1 && f->alpha == 1.0f &&
+                 f->beta == 0.0f && is_dense(&f->c) && is_dense(&f->preact) &&
+                 is_dense(&f->residual) && is_dense(&f->saved);
 }
 
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {
@@ -165,12 +260,11 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   lo_finish_of(&p->epilogue, &p->c, &plan->finish);
   if (plan->finish.alpha == 0.0f) plan->k = 0;
   if (plan->k == 0) plan->finish.alpha = 1.0f; /* 0, whatever alpha is */
-  plan->plain = lo_finish_is_plain(&plan->finish);
   choose_sides(plan);
+  choose_how(ctx, plan);
+  judge_epilogue(plan);
   choose_pieces(ctx, plan);
-  const lo_kernel *kernels = plan->mk->kernels;
-  plan->w_in_place = lo_select(ctx, kernels, sizeof *kernels, 2, plan) == &kernels[0];
   plan->x_in_place = x_serves_in_place(plan);
-  plan->tile_rows = tile_rows(plan);
+  plan->x_pages = plan->x_in_place && !plan->x_k_major && plan->x->stride % 1024 == 0;
   choose_blocks(&cpu->caches, plan);
 }

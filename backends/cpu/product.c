@@ -63,13 +63,18 @@ static void place_w(const piece *t, block *b) {
   b->w_step = panel;
   b->next_panel = b->depth * panel;
   if (!b->depth) return;
+  if (plan->how == LO_W_PREPACKED) {
+    b->w = plan->packed + b->j * plan->k + b->k * panel;
+    b->next_panel = plan->k * panel;
+    return;
+  }
   lo_pack pack = {.isa = plan->isa,
                   .from = element(t->w, plan->w, plan->w_k_major, b->j, b->k),
                   .type = plan->w->type,
                   .row = plan->w->stride,
                   .k_major = plan->w_k_major,
                   .panel = panel};
-  if (!plan->w_in_place) {
+  if (plan->how == LO_W_PACKED) {
     lo_pack_panels(&pack, b->depth, b->columns, t->w_room);
     return;
   }
@@ -88,16 +93,16 @@ static void finish_tile(const piece *t, float *sums, int64_t sums_row, int64_t i
                         int64_t j, int64_t columns) {
   const lo_plan *plan = t->plan;
   const lo_plane *c = &t->finish.c;
-  enum { UPRIGHT = (LO_MAX_TILE_ROWS + 15) / 16 * 16 };
   if (!plan->swapped) {
     plan->isa->finish(&t->finish, sums, sums_row, i, j, rows, columns);
   } else if (plan->plain) {
     float *to = (float *)(void *)c->base + j * c->stride + i;
     plan->isa->transpose(sums, sums_row, to, c->stride, rows, columns);
   } else {
-    float upright[LO_MAX_PANEL * UPRIGHT] __attribute__((aligned(64))) = {0};
-    plan->isa->transpose(sums, sums_row, upright, UPRIGHT, rows, columns);
-    plan->isa->finish(&t->finish, upright, UPRIGHT, j, i, columns, rows);
+    float upright[2048] __attribute__((aligned(64))) = {0}; /* 17 x 48, each row 32, is 1536 */
+    const int64_t upright_row = (rows + 15) / 16 * 16;
+    plan->isa->transpose(sums, sums_row, upright, upright_row, rows, columns);
+    plan->isa->finish(&t->finish, upright, upright_row, j, i, columns, rows);
   }
 }
 
@@ -113,20 +118,21 @@ static panel panel_at(const piece *t, const block *b, int64_t q) {
   int64_t vectors = 1;
   while (vectors * lanes < columns) vectors++;
   panel p = {b->w + q * b->next_panel, b->w_step, b->j + q * plan->panel, columns, vectors};
-  if (plan->w_in_place && columns < vectors * lanes) {
+  if (plan->how == LO_W_IN_PLACE && columns < vectors * lanes) {
     p.w = t->w_room;
     p.w_step = plan->panel;
   }
   return p;
 }
 
-/* The tile of `rows` rows from row i on. */
+/* The tile of `rows` rows from row i on. Partial sums of a block of k stay in the task's scratch.
+ */
 static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, const panel *p) {
   const lo_plan *plan = t->plan;
-  const bool whole = plan->k <= plan->block_k;
-  const bool straight =
-      plan->plain && whole && !plan->swapped && p->columns == p->vectors * plan->mk->lanes;
-  float sums[LO_MAX_TILE_ROWS * LO_MAX_PANEL] __attribute__((aligned(64)));
+  const int64_t whole = p->vectors * plan->mk->lanes;
+  const bool last = b->k + b->depth == plan->k;
+  float sums[LO_MAX_TILE] __attribute__((aligned(64)));
+  float *partial = t->c_room + (i - b->stripe) * plan->wide + (p->j - b->j);
   const lo_segment segment = {b->x, p->w, b->depth};
   lo_tile tile = {.list = &segment,
                   .count = b->depth > 0,
@@ -134,36 +140,127 @@ static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, co
                   .x_row = b->x_row,
                   .x_step = b->x_step,
                   .w_step = p->w_step,
-                  .c = sums,
-                  .c_row = plan->panel,
-                  .load = b->k > 0};
-  if (straight) {
-    const lo_plane *c = &t->finish.c;
-    tile.c = (float *)(void *)c->base + i * c->stride + p->j;
-    tile.c_row = c->stride;
-  } else if (!whole) {
-    tile.c = t->c_room + (i - b->stripe) * plan->wide + (p->j - b->j);
-    tile.c_row = plan->wide;
+                  .from = b->k > 0 ? partial : NULL,
+                  .from_row = plan->wide,
+                  .c = last ? sums : partial,
+                  .c_row = last ? whole : plan->wide,
+                  .columns = whole};
+  if (last && plan->direct) {
+    const lo_finish *f = &t->finish;
+    tile.c = (float *)(void *)f->c.base + i * f->c.stride + p->j;
+    tile.c_row = f->c.stride;
+    tile.columns = p->columns;
+    tile.bias = f->bias.base ? floats(f->bias.base) + p->j : NULL;
+    tile.relu = f->activation == LAYEROPS_RELU;
   }
   plan->mk->run[b->layout][p->vectors - 1][rows - 1](&tile);
-  if (!straight && b->k + b->depth == plan->k)
-    finish_tile(t, tile.c, tile.c_row, i, rows, p->j, p->columns);
+  if (last && !plan->direct) finish_tile(t, sums, whole, i, rows, p->j, p->columns);
 }
 
-/* Rows in tiles of nearly equal height; each slab of X stays in L1 while all panels pass. */
-static void run_block(const piece *t, const block *b) {
-  const lo_plan *plan = t->plan;
-  const int64_t tiles = (b->rows + plan->tile_rows - 1) / plan->tile_rows;
-  const int64_t panels = (b->columns + plan->panel - 1) / plan->panel;
+/* Rows of a tile at most. Rows a multiple of 4 KiB apart fall into the same set of L1, which on
+ * most processors holds 8 or 12 lines: lower tiles then cost less than a copy of X. */
+static int64_t highest(const lo_plan *plan, int64_t vectors) {
+  const int64_t rows = plan->mk->rows[vectors - 1];
+  return plan->x_pages ? least(rows, 8) : rows;
+}
+
+/* Panels first..end, all of them so many vectors wide: rows in tiles of nearly equal height; each
+ * slab of X stays in L1 while all panels pass. */
+static void run_panels(const piece *t, const block *b, int64_t first, int64_t end,
+                       int64_t vectors) {
+  const int64_t most = highest(t->plan, vectors), tiles = (b->rows + most - 1) / most;
   const int64_t least_rows = b->rows / tiles, taller = b->rows % tiles;
   for (int64_t s = 0, i = b->i; s < tiles; s++) {
     const int64_t rows = least_rows + (s < taller);
-    for (int64_t q = 0; q < panels; q++) {
+    for (int64_t q = first; q < end; q++) {
       const panel p = panel_at(t, b, q);
       run_tile(t, b, i, rows, &p);
     }
     i += rows;
   }
+}
+
+static void run_block(const piece *t, const block *b) {
+  const lo_plan *plan = t->plan;
+  const int64_t lanes = plan->mk->lanes, full = b->columns / plan->panel;
+  const int64_t rest = b->columns - full * plan->panel;
+  if (full) run_panels(t, b, 0, full, plan->mk->vectors);
+  if (rest) run_panels(t, b, full, full + 1, (rest + lanes - 1) / lanes);
+}
+
+/* ---- Dots ---- */
+
+/* A block of sums: rows x columns from (i, j) on. */
+typedef struct dots {
+  int64_t i, rows, j, columns;
+  float *sums;
+  int64_t sums_row;
+} dots;
+enum { DOTS_ROWS = 64, DOTS_COLUMNS = 64, DOTS_SUMS = 1024 };
+
+static const float *row_of_w(const piece *t, int64_t j) {
+  const lo_plan *plan = t->plan;
+  if (plan->packed) return plan->packed_rows + (j - (plan->n - plan->dots)) * plan->k;
+  return floats(element(t->w, plan->w, false, j, 0));
+}
+
+/* One group of columns against all rows. */
+static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t columns) {
+  const lo_plan *plan = t->plan;
+  const int64_t most = plan->mk->dot_rows[columns - 1], tiles = (d->rows + most - 1) / most;
+  for (int64_t s = 0; s < tiles; s++) {
+    int64_t r, end;
+    lo_share(d->rows, tiles, s, &r, &end);
+    const lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i + r, 0)),
+                              .w = row_of_w(t, d->j + j),
+                              .x_row = plan->x->stride,
+                              .w_row = plan->packed ? plan->k : plan->w->stride,
+                              .k = plan->k,
+                              .c = d->sums + r * d->sums_row + j,
+                              .c_row = d->sums_row};
+    plan->mk->dot[columns - 1][end - r - 1](&tile);
+  }
+}
+
+/* A product with a vector is a column of sums, whose epilogue runs along it where all operands
+ * are dense. */
+static void finish_column(const piece *t, const dots *d) {
+  lo_finish f = t->finish;
+  float bias = 0.0f;
+  if (f.bias.base) {
+    t->plan->isa->load(f.bias.type, f.bias.base, &bias, 1);
+    f.bias.base = NULL;
+    for (int64_t r = 0; r < d->rows; r++) d->sums[r] += bias;
+  }
+  t->plan->isa->finish(&f, d->sums, DOTS_ROWS, 0, d->i, 1, d->rows);
+}
+
+static void run_dots_block(const piece *t, const dots *d) {
+  const lo_plan *plan = t->plan;
+  const int64_t most = plan->mk->dot_columns, groups = (d->columns + most - 1) / most;
+  for (int64_t g = 0; g < groups && plan->k > 0; g++) {
+    int64_t j, end;
+    lo_share(d->columns, groups, g, &j, &end);
+    run_dot_column(t, d, j, end - j);
+  }
+  if (d->sums_row == 1)
+    finish_column(t, d);
+  else
+    finish_tile(t, d->sums, d->sums_row, d->i, d->rows, d->j, d->columns);
+}
+
+static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+  float sums[DOTS_SUMS] __attribute__((aligned(64))) = {0};
+  dots d = {.sums = sums};
+  const int64_t lanes = t->plan->mk->lanes, rows = least(i_end - i, DOTS_ROWS);
+  const int64_t columns = least(DOTS_SUMS / rows / lanes * lanes, DOTS_COLUMNS);
+  for (d.i = i; d.i < i_end; d.i += rows)
+    for (d.j = j; d.j < j_end; d.j += columns) {
+      d.rows = least(rows, i_end - d.i);
+      d.columns = least(columns, j_end - d.j);
+      d.sums_row = t->plan->column ? 1 : (d.columns + lanes - 1) / lanes * lanes;
+      run_dots_block(t, &d);
+    }
 }
 
 /* ---- Blocks ---- */
@@ -199,13 +296,16 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
 
 static void run_piece(const piece *t, int64_t cut) {
   const lo_plan *plan = t->plan;
-  const int64_t panels = (plan->n + plan->panel - 1) / plan->panel;
   int64_t i, i_end, j, j_end;
   lo_share(plan->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
-  lo_share(panels, plan->column_cuts, cut % plan->column_cuts, &j, &j_end);
-  j *= plan->panel;
-  j_end = least(j_end * plan->panel, plan->n);
-  for (; i < i_end; i += plan->stripe) run_stripe(t, i, least(i + plan->stripe, i_end), j, j_end);
+  lo_share((plan->n + plan->unit - 1) / plan->unit, plan->column_cuts, cut % plan->column_cuts, &j,
+           &j_end);
+  j *= plan->unit;
+  j_end = least(j_end * plan->unit, plan->n);
+  const int64_t tiles_end = least(j_end, plan->n - plan->dots);
+  for (int64_t s = i; s < i_end && j < tiles_end; s += plan->stripe)
+    run_stripe(t, s, least(s + plan->stripe, i_end), j, tiles_end);
+  if (tiles_end < j_end) run_dots(t, i, i_end, j < tiles_end ? tiles_end : j, j_end);
 }
 
 /* ---- Tasks ---- */

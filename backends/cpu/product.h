@@ -10,11 +10,18 @@
  *           tiles                        microkernel; behind the last block of k the epilogue
  *
  * Each element of C is one chain of additions in k order, which a block of k takes up from the
- * stored f32: bits depend neither on blocks nor on pieces. */
+ * stored f32: bits depend neither on blocks nor on pieces.
+ *
+ * Columns that would fill a vector badly, and a W that packing would not repay, go by dot tiles
+ * instead, which read rows of W as they are stored; their order of additions depends on k alone. */
 #ifndef LO_CPU_PRODUCT_H
 #define LO_CPU_PRODUCT_H
 
 #include "backends/cpu/cpu.h"
+
+/* How W is read: by dot tiles alone; in panels made before, by the caller; where it stands; in
+ * panels made here. */
+typedef enum lo_how { LO_W_DOT, LO_W_PREPACKED, LO_W_IN_PLACE, LO_W_PACKED, LO_W_HOWS } lo_how;
 
 typedef struct lo_plan {
   const lo_product *p;
@@ -26,12 +33,18 @@ typedef struct lo_plan {
   const layerops_matrix *x, *w;
   bool x_k_major, w_k_major;                 /* stored [k][m], [k][n] */
   int64_t m, n, k;                           /* k is 0 where alpha is */
-  int64_t panel;                             /* columns of a panel of W */
-  int64_t tile_rows;                         /* rows of a tile at most */
+  lo_how how;                                /* W is read */
+  int64_t dots;                              /* the last columns, by dot tiles */
+  int64_t panel, unit;                       /* columns of a panel of W; pieces are whole units */
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   int64_t wide;                              /* block_n in whole panels */
-  bool w_in_place, x_in_place;
+  bool x_in_place;
+  bool x_pages;                  /* rows of X fall into one set of L1 */
+  const float *packed;           /* LO_W_PREPACKED: panels over the whole k */
+  const float *packed_rows;      /* and the rows [dots][k] */
+  bool column;                   /* C is a dense column, made by dot tiles */
   bool plain;                    /* the sums are C */
+  bool direct;                   /* the microkernel's own epilogue will do */
   int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */
   int64_t tasks;
   int64_t w_floats, x_floats, c_floats; /* scratch of a task */

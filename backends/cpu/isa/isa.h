@@ -25,28 +25,47 @@ typedef struct lo_segment {
   int64_t k;
 } lo_segment;
 
-/* C tile = (load ? C tile : 0) + the sum over the segments, one chain per element in their order. X
- * element (r, k) of a segment lies at x + x_first + r * x_row + k (row-major), or at x + x_first +
- * r + k * x_step (k-major). */
+/* C tile = `from` (whole vectors; NULL: 0) + the sum over the segments, one chain per element in
+ * their order; then + bias (NULL: none), then relu. X element (r, k) of a segment lies at x +
+ * x_first
+ * + r * x_row + k (row-major), or at x + x_first + r + k * x_step (k-major). `columns`, which end
+ * in the tile's last vector, are read of the bias and stored. */
 typedef struct lo_tile {
   const lo_segment *list;
   int64_t count;
   int64_t x_first, x_row, x_step, w_step;
+  const float *from;
   float *c;
-  int64_t c_row;
-  bool load;
+  int64_t from_row, c_row, columns;
+  const float *bias;
+  bool relu;
 } lo_tile;
 typedef void (*lo_microkernel)(const lo_tile *tile);
 
-enum { LO_ROW_MAJOR, LO_K_MAJOR };
-enum { LO_MAX_TILE_ROWS = 14, LO_MAX_PANEL = 32, LO_MAX_VECTORS = 2 };
+/* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. */
+typedef struct lo_dot_tile {
+  const float *x, *w;
+  int64_t x_row, w_row, k;
+  float *c;
+  int64_t c_row;
+} lo_dot_tile;
+typedef void (*lo_dot_kernel)(const lo_dot_tile *tile);
 
-/* Tiles of 1..rows rows by 1..vectors vectors; a panel of W is vectors * lanes wide. */
+enum { LO_ROW_MAJOR, LO_K_MAJOR };
+enum { LO_MAX_TILE_ROWS = 14, LO_MAX_VECTORS = 4, LO_MAX_PANEL = 64 };
+enum { LO_MAX_TILE = 14 * 32 }; /* sums of a tile */
+enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5 };
+
+/* Tiles of 1..vectors vectors by 1..rows[vectors - 1] rows; a panel of W is vectors * lanes wide.
+ * Dot tiles of 1..dot_columns columns by 1..dot_rows[columns - 1] rows. */
 typedef struct lo_microkernels {
-  lo_kernel kernels[2]; /* for lo_select: with W in place, with W packed */
-  int rows, vectors, lanes;
-  double flops_per_ns; /* about what a core does: decides only whether threads pay */
+  lo_kernel kernels[4]; /* for lo_select: how W is read, in the order of lo_how */
+  int lanes, vectors;
+  int rows[LO_MAX_VECTORS];
+  int dot_columns, dot_rows[LO_MAX_DOT_COLUMNS];
+  double flops_per_ns; /* about what a core does: decides only how work is cut */
   lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
+  lo_dot_kernel dot[LO_MAX_DOT_COLUMNS][LO_MAX_DOT_ROWS];  /* [columns - 1][rows - 1] */
 } lo_microkernels;
 
 /* Memory of an epilogue's operand: element (i, j) at base + (i * stride + j) elements; NULL:
@@ -124,8 +143,10 @@ typedef struct lo_isa {
 
 extern const lo_microkernels lo_microkernels_portable, lo_microkernels_avx2;
 extern const lo_microkernels lo_microkernels_avx512, lo_microkernels_neon;
-/* Why a plan (backends/cpu/product.h) has W packed. */
-const char *lo_refuses_w_in_place(layerops_context *ctx, const void *plan);
+/* Why a plan (backends/cpu/product.h) does not read W in this way. */
+const char *lo_refuses_dot(layerops_context *ctx, const void *plan);
+const char *lo_refuses_prepacked(layerops_context *ctx, const void *plan);
+const char *lo_refuses_in_place(layerops_context *ctx, const void *plan);
 
 extern const lo_isa lo_isa_portable, lo_isa_avx2, lo_isa_avx512, lo_isa_neon;
 

@@ -1,23 +1,48 @@
-/* The microkernel, written once over a vector type; the file of each instruction set gives it one.
+/* The microkernels, written once over a vector type; the file of each instruction set gives it one.
  *
  * A tile of ROWS x (VECTORS * LANES) sums stays in registers over the whole list of segments. A
- * step of k loads VECTORS vectors of W and broadcasts one X value a row.
+ * step of k loads VECTORS vectors of W and broadcasts one X value a row. Wide and low tiles load
+ * least for each multiply-add, and rows that many pages apart do not evict each other.
  *
- * Whoever includes this file defines before: vec, LANES, MAX_ROWS, ROWS(X) (X(1) to X(MAX_ROWS)),
- * PANEL (the tile's width as a string),
- * FLOPS_PER_NS, vec_zero(), vec_load(p), vec_store(p, v), vec_broadcast(p), vec_fma(a, b, c). The
- * arrays below become registers, since all bounds are constants once inlined. */
+ * A dot tile has both operands along k: ROWS x COLUMNS vectors of partial sums, each added up in a
+ * fixed tree behind the last k. It reads W as it is stored and wastes no lane on few columns.
+ *
+ * Whoever includes this file defines before: vec, LANES, SHAPE (the name), FLOPS_PER_NS,
+ * vec_zero(), vec_load(p), vec_load_part(p, n) (n < LANES elements, then zeros), vec_store(p, v),
+ * vec_store_part(p, v, n), vec_broadcast(p), vec_set(x), vec_fma(a, b, c), vec_add(a, b),
+ * vec_max(a, b) (b where either is NaN), vec_sum(v); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors)
+ * of each tile), TILE_ROWS (the most rows for each number of vectors) and the same for dots:
+ * DOT_COLUMNS, DOTS(X),
+ * DOT_ROWS. The arrays below become registers, since all bounds are constants once
+ * inlined. */
 #include "backends/cpu/isa/isa.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+#define UPTO_1(X, v)  X(1, v)
+#define UPTO_2(X, v)  UPTO_1(X, v) X(2, v)
+#define UPTO_3(X, v)  UPTO_2(X, v) X(3, v)
+#define UPTO_4(X, v)  UPTO_3(X, v) X(4, v)
+#define UPTO_5(X, v)  UPTO_4(X, v) X(5, v)
+#define UPTO_6(X, v)  UPTO_5(X, v) X(6, v)
+#define UPTO_7(X, v)  UPTO_6(X, v) X(7, v)
+#define UPTO_8(X, v)  UPTO_7(X, v) X(8, v)
+#define UPTO_9(X, v)  UPTO_8(X, v) X(9, v)
+#define UPTO_10(X, v) UPTO_9(X, v) X(10, v)
+#define UPTO_11(X, v) UPTO_10(X, v) X(11, v)
+#define UPTO_12(X, v) UPTO_11(X, v) X(12, v)
+#define UPTO_13(X, v) UPTO_12(X, v) X(13, v)
+#define UPTO_14(X, v) UPTO_13(X, v) X(14, v)
+
+/* ---- Tiles ---- */
+
 /* Rows at a stride are addressed from every third row (base, base + stride, base + 2 stride: scaled
  * index addressing), so that 14 rows take 5 pointers and not 14. */
-#define BASES ((MAX_ROWS + 2) / 3)
+#define BASES ((MOST_ROWS + 2) / 3)
 
-ALWAYS_INLINE void step(vec sums[MAX_ROWS][LO_MAX_VECTORS], const float *const x[], int64_t row,
+ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], int64_t row,
                         const float *w, int rows, int vectors, int layout) {
-  vec b[LO_MAX_VECTORS];
+  vec b[VECTORS];
 #pragma GCC unroll 8
   for (int v = 0; v < vectors; v++) b[v] = vec_load(w + v * LANES);
 #pragma GCC unroll 32
@@ -28,8 +53,8 @@ ALWAYS_INLINE void step(vec sums[MAX_ROWS][LO_MAX_VECTORS], const float *const x
   }
 }
 
-ALWAYS_INLINE void segment(vec sums[MAX_ROWS][LO_MAX_VECTORS], const lo_segment *s,
-                           const lo_tile *t, int rows, int vectors, int layout) {
+ALWAYS_INLINE void segment(vec sums[MOST_ROWS][VECTORS], const lo_segment *s, const lo_tile *t,
+                           int rows, int vectors, int layout) {
   const int64_t row = t->x_row, x_step = layout == LO_K_MAJOR ? t->x_step : 1, w_step = t->w_step;
   const int bases = layout == LO_K_MAJOR ? 1 : (rows + 2) / 3;
   const float *x[BASES], *w = s->w;
@@ -53,48 +78,128 @@ ALWAYS_INLINE void segment(vec sums[MAX_ROWS][LO_MAX_VECTORS], const lo_segment 
   }
 }
 
+/* The commonest epilogues without leaving the registers. */
+ALWAYS_INLINE void add_bias(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
+  const int64_t last = t->columns - (vectors - 1) * LANES;
+#pragma GCC unroll 8
+  for (int v = 0; v < vectors; v++) {
+    const float *p = t->bias + v * LANES;
+    vec b = v == vectors - 1 && last < LANES ? vec_load_part(p, (int)last) : vec_load(p);
+#pragma GCC unroll 32
+    for (int r = 0; r < rows; r++) sums[r][v] = vec_add(sums[r][v], b);
+  }
+}
+
+ALWAYS_INLINE void raise(vec sums[MOST_ROWS][VECTORS], int rows, int vectors) {
+  const vec zero = vec_zero();
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++) sums[r][v] = vec_max(zero, sums[r][v]);
+}
+
+ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
+  const int64_t last = t->columns - (vectors - 1) * LANES;
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++) {
+    float *c = t->c + r * t->c_row;
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors - 1; v++) vec_store(c + v * LANES, sums[r][v]);
+    if (last == LANES)
+      vec_store(c + (vectors - 1) * LANES, sums[r][vectors - 1]);
+    else
+      vec_store_part(c + (vectors - 1) * LANES, sums[r][vectors - 1], (int)last);
+  }
+}
+
 ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
-  vec sums[MAX_ROWS][LO_MAX_VECTORS];
+  vec sums[MOST_ROWS][VECTORS];
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      sums[r][v] = t->load ? vec_load(t->c + r * t->c_row + v * LANES) : vec_zero();
+      sums[r][v] = t->from ? vec_load(t->from + r * t->from_row + v * LANES) : vec_zero();
   for (int64_t i = 0; i < t->count; i++) segment(sums, &t->list[i], t, rows, vectors, layout);
+  if (t->bias) add_bias(sums, t, rows, vectors);
+  if (t->relu) raise(sums, rows, vectors);
+  store(sums, t, rows, vectors);
+}
+
+#define TILE_FUNCTIONS(rows, vectors)                                                              \
+  static void row_major_##rows##_##vectors(const lo_tile *t) {                                     \
+    tile(t, rows, vectors, LO_ROW_MAJOR);                                                          \
+  }                                                                                                \
+  static void k_major_##rows##_##vectors(const lo_tile *t) {                                       \
+    tile(t, rows, vectors, LO_K_MAJOR);                                                            \
+  }
+TILES(TILE_FUNCTIONS)
+
+/* ---- Dot tiles ---- */
+
+enum { MOST_DOT_ROWS = 8 };
+
+ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
+  vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], b[LO_MAX_DOT_COLUMNS];
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) vec_store(t->c + r * t->c_row + v * LANES, sums[r][v]);
+    for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
+  const float *x = t->x, *w = t->w;
+  const int64_t x_row = t->x_row, w_row = t->w_row;
+  int64_t k = t->k;
+  for (; k >= LANES; k -= LANES) {
+#pragma GCC unroll 8
+    for (int c = 0; c < columns; c++) b[c] = vec_load(w + c * w_row);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      vec a = vec_load(x + r * x_row);
+#pragma GCC unroll 8
+      for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
+    }
+    x += LANES;
+    w += LANES;
+  }
+  if (k > 0) {
+#pragma GCC unroll 8
+    for (int c = 0; c < columns; c++) b[c] = vec_load_part(w + c * w_row, (int)k);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      vec a = vec_load_part(x + r * x_row, (int)k);
+#pragma GCC unroll 8
+      for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
+    }
+  }
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int c = 0; c < columns; c++) t->c[r * t->c_row + c] = vec_sum(sums[r][c]);
 }
 
-/* All heights, with tiles of 1 and of 2 vectors, in both layouts of X. */
-#define TILES(rows)                                                                                \
-  static void row_major_##rows##_1(const lo_tile *t) {                                             \
-    tile(t, rows, 1, LO_ROW_MAJOR);                                                                \
-  }                                                                                                \
-  static void row_major_##rows##_2(const lo_tile *t) {                                             \
-    tile(t, rows, 2, LO_ROW_MAJOR);                                                                \
-  }                                                                                                \
-  static void k_major_##rows##_1(const lo_tile *t) {                                               \
-    tile(t, rows, 1, LO_K_MAJOR);                                                                  \
-  }                                                                                                \
-  static void k_major_##rows##_2(const lo_tile *t) {                                               \
-    tile(t, rows, 2, LO_K_MAJOR);                                                                  \
+#define DOT_FUNCTION(rows, columns)                                                                \
+  static void dot_##rows##_##columns(const lo_dot_tile *t) {                                       \
+    dot(t, rows, columns);                                                                         \
   }
-ROWS(TILES)
+DOTS(DOT_FUNCTION)
 
-#define ROW_MAJOR_1(rows) row_major_##rows##_1,
-#define ROW_MAJOR_2(rows) row_major_##rows##_2,
-#define K_MAJOR_1(rows)   k_major_##rows##_1,
-#define K_MAJOR_2(rows)   k_major_##rows##_2,
-#define STRING_(x)        #x
-#define STRING(x)         STRING_(x)
-#define SHAPE             STRING(LO_ISA) "_" STRING(MAX_ROWS) "x" PANEL
+/* ---- The table ---- */
+
+#define ROW_MAJOR(rows, vectors) [vectors - 1][rows - 1] = row_major_##rows##_##vectors,
+#define K_MAJOR(rows, vectors)   [vectors - 1][rows - 1] = k_major_##rows##_##vectors,
+#define DOT_ENTRY(rows, columns) [columns - 1][rows - 1] = dot_##rows##_##columns,
+#define STRING_(x)               #x
+#define STRING(x)                STRING_(x)
+#define NAME(kind)               STRING(LO_ISA) "_" SHAPE "_" kind
 const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
-    .kernels = {{SHAPE "_in_place", lo_refuses_w_in_place}, {SHAPE "_packed", NULL}},
-    .rows = MAX_ROWS,
-    .vectors = LO_MAX_VECTORS,
+    .kernels = {{STRING(LO_ISA) "_dot", lo_refuses_dot},
+                {NAME("prepacked"), lo_refuses_prepacked},
+                {NAME("in_place"), lo_refuses_in_place},
+                {NAME("packed"), NULL}},
     .lanes = LANES,
+    .vectors = VECTORS,
+    .rows = TILE_ROWS,
+    .dot_columns = DOT_COLUMNS,
+    .dot_rows = DOT_ROWS,
     .flops_per_ns = FLOPS_PER_NS,
-    .run = {{{ROWS(ROW_MAJOR_1)}, {ROWS(ROW_MAJOR_2)}}, {{ROWS(K_MAJOR_1)}, {ROWS(K_MAJOR_2)}}},
+    .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}},
+    .dot = {DOTS(DOT_ENTRY)},
 };

@@ -5,13 +5,39 @@
 
 typedef __m256 vec;
 #define LANES            8
-#define MAX_ROWS         6
 #define vec_zero()       _mm256_setzero_ps()
 #define vec_load(p)      _mm256_loadu_ps(p)
 #define vec_store(p, v)  _mm256_storeu_ps(p, v)
 #define vec_broadcast(p) _mm256_broadcast_ss(p)
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define ROWS(X)          X(1) X(2) X(3) X(4) X(5) X(6)
-#define PANEL            "16"
-#define FLOPS_PER_NS     70
+#define vec_add(a, b)    _mm256_add_ps(a, b)
+#define vec_max(a, b)    _mm256_max_ps(a, b)
+
+/* Ones in the first n lanes. */
+static inline __m256i first_lanes(int n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline vec vec_load_part(const float *p, int n) {
+  return _mm256_maskload_ps(p, first_lanes(n));
+}
+static inline void vec_store_part(float *p, vec v, int n) {
+  _mm256_maskstore_ps(p, first_lanes(n), v);
+}
+static inline float vec_sum(vec v) {
+  __m128 b = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+
+#define MOST_ROWS 6
+#define VECTORS   2
+#define TILES(X)  UPTO_6(X, 1) UPTO_6(X, 2)
+#define TILE_ROWS                                                                                  \
+  { 6, 6 }
+#define DOT_COLUMNS 3
+#define DOTS(X)     UPTO_6(X, 1) UPTO_4(X, 2) UPTO_4(X, 3)
+#define DOT_ROWS                                                                                   \
+  { 6, 4, 4 }
+#define SHAPE        "6x16"
+#define FLOPS_PER_NS 70
 #include "backends/cpu/isa/microkernel.h"

@@ -2,11 +2,11 @@
  * 2 vectors of W, 1 broadcast: 11 of SSE2's 16 registers. */
 #include <config.h>
 
+#include <stdint.h>
 #include <string.h>
 
 typedef float vec __attribute__((vector_size(16)));
-#define LANES    4
-#define MAX_ROWS 4
+#define LANES 4
 
 static inline vec vec_zero(void) {
   return (vec){0, 0, 0, 0};
@@ -16,8 +16,16 @@ static inline vec vec_load(const float *p) {
   memcpy(&v, p, sizeof v);
   return v;
 }
+static inline vec vec_load_part(const float *p, int n) {
+  vec v = vec_zero();
+  for (int i = 0; i < n; i++) v[i] = p[i];
+  return v;
+}
 static inline void vec_store(float *p, vec v) {
   memcpy(p, &v, sizeof v);
+}
+static inline void vec_store_part(float *p, vec v, int n) {
+  for (int i = 0; i < n; i++) p[i] = v[i];
 }
 static inline vec vec_broadcast(const float *p) {
   return (vec){*p, *p, *p, *p};
@@ -25,7 +33,27 @@ static inline vec vec_broadcast(const float *p) {
 static inline vec vec_fma(vec a, vec b, vec c) {
   return a * b + c;
 }
-#define ROWS(X)      X(1) X(2) X(3) X(4)
-#define PANEL        "8"
+static inline vec vec_add(vec a, vec b) {
+  return a + b;
+}
+static inline vec vec_max(vec a, vec b) {
+  typedef int32_t mask __attribute__((vector_size(16)));
+  const mask greater = a > b;
+  return (vec)(((mask)a & greater) | ((mask)b & ~greater));
+}
+static inline float vec_sum(vec v) {
+  return (v[0] + v[2]) + (v[1] + v[3]);
+}
+
+#define MOST_ROWS 4
+#define VECTORS   2
+#define TILES(X)  UPTO_4(X, 1) UPTO_4(X, 2)
+#define TILE_ROWS                                                                                  \
+  { 4, 4 }
+#define DOT_COLUMNS 2
+#define DOTS(X)     UPTO_4(X, 1) UPTO_4(X, 2)
+#define DOT_ROWS                                                                                   \
+  { 4, 4 }
+#define SHAPE        "4x8"
 #define FLOPS_PER_NS 20
 #include "backends/cpu/isa/microkernel.h"
