@@ -207,18 +207,21 @@ static const float *row_of_w(const piece *t, int64_t j) {
 /* One group of columns against all rows. */
 static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t columns) {
   const lo_plan *plan = t->plan;
+  const lo_dot_kernel *run = plan->mk->dot[columns - 1];
   const int64_t most = plan->mk->dot_rows[columns - 1], tiles = (d->rows + most - 1) / most;
+  const int64_t least_rows = d->rows / tiles, taller = d->rows % tiles;
+  lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i, 0)),
+                      .w = row_of_w(t, d->j + j),
+                      .x_row = plan->x->stride,
+                      .w_row = plan->packed ? plan->k : plan->w->stride,
+                      .k = plan->k,
+                      .c = d->sums + j,
+                      .c_row = d->sums_row};
   for (int64_t s = 0; s < tiles; s++) {
-    int64_t r, end;
-    lo_share(d->rows, tiles, s, &r, &end);
-    const lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i + r, 0)),
-                              .w = row_of_w(t, d->j + j),
-                              .x_row = plan->x->stride,
-                              .w_row = plan->packed ? plan->k : plan->w->stride,
-                              .k = plan->k,
-                              .c = d->sums + r * d->sums_row + j,
-                              .c_row = d->sums_row};
-    plan->mk->dot[columns - 1][end - r - 1](&tile);
+    const int64_t rows = least_rows + (s < taller);
+    run[rows - 1](&tile);
+    tile.x += rows * tile.x_row;
+    tile.c += rows * tile.c_row;
   }
 }
 

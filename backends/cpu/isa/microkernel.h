@@ -10,7 +10,8 @@
  * Whoever includes this file defines before: vec, LANES, SHAPE (the name), FLOPS_PER_NS,
  * vec_zero(), vec_load(p), vec_load_part(p, n) (n < LANES elements, then zeros), vec_store(p, v),
  * vec_store_part(p, v, n), vec_broadcast(p), vec_set(x), vec_fma(a, b, c), vec_add(a, b),
- * vec_max(a, b) (b where either is NaN), vec_sum(v); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors)
+ * vec_max(a, b) (b where either is NaN), vec_store_sums(p, a, b, c, d) (the sums of four
+ * vectors' lanes); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors)
  * of each tile), TILE_ROWS (the most rows for each number of vectors) and the same for dots:
  * DOT_COLUMNS, DOTS(X),
  * DOT_ROWS. The arrays below become registers, since all bounds are constants once
@@ -138,6 +139,30 @@ TILES(TILE_FUNCTIONS)
 
 enum { MOST_DOT_ROWS = 8 };
 
+/* The partial sums added up, four at a time: in the order of the rows, four of a row or of a dense
+ * column with one store. */
+ALWAYS_INLINE void store_dots(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const lo_dot_tile *t,
+                              int rows, int columns) {
+  const vec zero = vec_zero();
+#pragma GCC unroll 16
+  for (int q = 0; q < rows * columns; q += 4) {
+    vec s[4];
+    float four[4], *to = t->c + q / columns * t->c_row + q % columns;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+      s[i] = q + i < rows * columns ? sums[(q + i) / columns][(q + i) % columns] : zero;
+    if (q + 4 <= rows * columns && (columns == 4 || (columns == 1 && t->c_row == 1))) {
+      vec_store_sums(to, s[0], s[1], s[2], s[3]);
+      continue;
+    }
+    vec_store_sums(four, s[0], s[1], s[2], s[3]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+      if (q + i < rows * columns)
+        t->c[(q + i) / columns * t->c_row + (q + i) % columns] = four[i];
+  }
+}
+
 ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
   vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], b[LO_MAX_DOT_COLUMNS];
 #pragma GCC unroll 32
@@ -169,10 +194,7 @@ ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
       for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
     }
   }
-#pragma GCC unroll 32
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int c = 0; c < columns; c++) t->c[r * t->c_row + c] = vec_sum(sums[r][c]);
+  store_dots(sums, t, rows, columns);
 }
 
 #define DOT_FUNCTION(rows, columns)                                                                \

@@ -23,10 +23,11 @@ static inline vec vec_load_part(const float *p, int n) {
 static inline void vec_store_part(float *p, vec v, int n) {
   _mm256_maskstore_ps(p, first_lanes(n), v);
 }
-static inline float vec_sum(vec v) {
-  __m128 b = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  b = _mm_add_ps(b, _mm_movehl_ps(b, b));
-  return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
+  vec ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+  vec cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+  vec abcd = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+  _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
 #define MOST_ROWS 6

@@ -23,8 +23,8 @@ static inline void vec_store_part(float *p, vec v, int n) {
   vst1q_f32(part, v);
   for (int i = 0; i < n; i++) p[i] = part[i];
 }
-static inline float vec_sum(vec v) {
-  return vaddvq_f32(v);
+static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
+  vst1q_f32(p, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
 }
 
 #define MOST_ROWS 12

@@ -41,8 +41,9 @@ static inline vec vec_max(vec a, vec b) {
   const mask greater = a > b;
   return (vec)(((mask)a & greater) | ((mask)b & ~greater));
 }
-static inline float vec_sum(vec v) {
-  return (v[0] + v[2]) + (v[1] + v[3]);
+static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
+  const vec v[4] = {a, b, c, d};
+  for (int i = 0; i < 4; i++) p[i] = (v[i][0] + v[i][2]) + (v[i][1] + v[i][3]);
 }
 
 #define MOST_ROWS 4
