@@ -156,6 +156,7 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
 
 bool lo_given(const layerops_matrix *v) {
   static const layerops_matrix zero;
+  if (v->rows) return true;
   return memcmp(v, &zero, sizeof zero) != 0;
 }
 
@@ -273,6 +274,7 @@ void lo_door_describe(lo_door *door, int64_t m, int64_t n, int64_t k, double flo
 
 void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...) {
   door->call.batch = batch;
+  if (!door->ctx->verbose) return; /* the text would take longer than a small layer */
   door->call.detail[0] = ' ';
   va_list list;
   va_start(list, format);
