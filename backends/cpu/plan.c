@@ -60,14 +60,16 @@ static double pack_ns(bool k_major) {
 /* ns that one core takes for sums [m, n] and for packing W. */
 static double product_ns(const lo_plan *plan, int64_t m, int64_t n, int64_t k, bool w_k_major) {
   double flops = 2.0 * (double)m * (double)round_up(n, plan->mk->lanes) * (double)k;
-  return flops / plan->mk->flops_per_ns + pack_ns(w_k_major) * (double)n * (double)k;
+  double pack = plan->packed ? 0 : pack_ns(w_k_major);
+  return flops / plan->mk->flops_per_ns + pack * (double)n * (double)k;
 }
 
-/* C^T = op(B)^T op(A)^T instead, where that is clearly quicker: its epilogue transposes tiles. */
+/* C^T = op(B)^T op(A)^T instead, where that is clearly quicker: its epilogue transposes tiles.
+ * Packed weights are W already. */
 static void choose_sides(lo_plan *plan) {
   const lo_product *p = plan->p;
-  plan->swapped = 1.1 * product_ns(plan, p->n, p->m, plan->k, p->trans_a) <
-                  product_ns(plan, p->m, p->n, plan->k, !p->trans_b);
+  plan->swapped = !plan->packed && 1.1 * product_ns(plan, p->n, p->m, plan->k, p->trans_a) <
+                                       product_ns(plan, p->m, p->n, plan->k, !p->trans_b);
   plan->m = plan->swapped ? p->n : p->m;
   plan->n = plan->swapped ? p->m : p->n;
   plan->x = plan->swapped ? &p->b : &p->a;
@@ -111,6 +113,7 @@ static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
 /* ---- Blocks ---- */
 
 static const char *refuses_in_place(const lo_plan *plan) {
+  if (plan->packed) return "w is packed already";
   if (!plan->w_k_major) return "w is stored [n][k]";
   if (plan->w->type != LAYEROPS_F32) return "w is not f32";
   const int64_t tiles = cuts(cuts(plan->m, plan->row_cuts), plan->mk->rows);
@@ -148,7 +151,8 @@ static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   plan->wide = round_up(plan->block_n, plan->panel);
   plan->stripe =
       plan->k > plan->block_k ? even(rows, half / plan->wide, plan->mk->rows) : most(rows, 1);
-  plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : plan->wide), 16);
+  if (!plan->packed)
+    plan->w_floats = round_up(plan->block_k * (plan->w_in_place ? plan->panel : plan->wide), 16);
   plan->block_m = plan->stripe;
   if (!plan->x_in_place) { /* slab by slab; of k-major rows, whole lines */
     plan->block_m = plan->x_k_major ? 4 * plan->mk->rows : plan->mk->rows;
@@ -161,6 +165,7 @@ static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
   *plan = (lo_plan){.p = p, .isa = cpu->isa, .mk = cpu->isa->product, .k = p->k};
+  plan->packed = lo_packed_panels(p);
   plan->panel = plan->mk->vectors * plan->mk->lanes;
   lo_finish_of(&p->epilogue, &p->c, &plan->finish);
   if (plan->finish.alpha == 0.0f) plan->k = 0;

@@ -63,6 +63,11 @@ static void place_w(const piece *t, block *b) {
   b->w_step = panel;
   b->next_panel = b->depth * panel;
   if (!b->depth) return;
+  if (plan->packed) {
+    b->w = plan->packed + b->j * plan->k + b->k * panel;
+    b->next_panel = plan->k * panel;
+    return;
+  }
   lo_pack pack = {.isa = plan->isa,
                   .from = element(t->w, plan->w, plan->w_k_major, b->j, b->k),
                   .type = plan->w->type,

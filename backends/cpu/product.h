@@ -30,6 +30,8 @@ typedef struct lo_plan {
   int64_t tile_rows;                         /* rows of a tile at most */
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   int64_t wide;                              /* block_n in whole panels */
+  const float
+      *packed; /* W in panels over the whole k, packed before; NULL: packed block by block */
   bool w_in_place, x_in_place;
   bool plain;                    /* the sums are C */
   int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */
@@ -69,6 +71,9 @@ typedef struct lo_pack {
   int64_t panel;
 } lo_pack;
 void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to);
+
+/* The panels of B where it is packed weights, else NULL. */
+const float *lo_packed_panels(const lo_product *p);
 
 lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch);
 void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f);
