@@ -30,8 +30,7 @@ typedef struct lo_plan {
   int64_t tile_rows;                         /* rows of a tile at most */
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   int64_t wide;                              /* block_n in whole panels */
-  const float
-      *packed; /* W in panels over the whole k, packed before; NULL: packed block by block */
+  const float *packed; /* W in panels over the whole k, packed beforehand, or NULL */
   bool w_in_place, x_in_place;
   bool plain;                    /* the sums are C */
   int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */
