@@ -126,6 +126,7 @@ bool bench_call_run(void *state, int64_t calls) {
 void bench_call_free(struct bench_call *call) {
   layerops_graph_destroy(call->graph);
   layerops_bsr_destroy(call->bsr);
+  layerops_weights_destroy(call->weights);
   for (int i = 0; i < call->buffer_count; i++) layerops_buffer_destroy(call->buffers[i]);
   *call = (struct bench_call){0};
 }

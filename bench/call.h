@@ -21,6 +21,7 @@ struct bench_call {
   layerops_buffer *buffers[BENCH_CALL_BUFFERS];
   int buffer_count;
   layerops_bsr *bsr;
+  layerops_weights *weights;
   layerops_graph *graph;  /* on a GPU: many calls at once, so that the host does not show */
   layerops_status failed; /* the first failure of bench_call_run; its sentence is the last error */
 };

@@ -48,6 +48,7 @@ static const struct {
     MEMBER(block, SIZE),
     MEMBER(blocks, SIZE),
     MEMBER(log, SIZE),
+    MEMBER(packed, SIZE),
     {"ms", IGNORED, 0, 0},
     {"gflops", IGNORED, 0, 0},
 };
@@ -194,12 +195,25 @@ static layerops_status make_gemm(struct maker *mk) {
   return bench_call_matrix(mk->call, NULL, l->out, l->batch, l->m, l->n, &a->c);
 }
 
+/* W of a layer, packed where the line says so. */
+static layerops_status weights(struct maker *mk, bool backward, layerops_matrix *w,
+                               const layerops_weights **packed) {
+  const struct bench_line *l = mk->line;
+  TRY(input(mk, l->type, 1, l->n, l->k, w));
+  if (!l->packed) return LAYEROPS_OK;
+  layerops_weights_args args = {.w = *w, .backward = backward};
+  TRY(layerops_weights_pack(mk->call->ctx, &args, &mk->call->weights));
+  *packed = mk->call->weights;
+  *w = (layerops_matrix){0};
+  return LAYEROPS_OK;
+}
+
 static layerops_status make_linear_forward(struct maker *mk) {
   const struct bench_line *l = mk->line;
   layerops_linear_forward_args *a = &mk->call->args.linear_forward;
   a->activation = l->activation;
   TRY(input(mk, l->type, 1, l->m, l->k, &a->x));
-  TRY(input(mk, l->type, 1, l->n, l->k, &a->w));
+  TRY(weights(mk, false, &a->w, &a->packed));
   TRY(input(mk, l->type, 1, 1, l->n, &a->bias));
   return output(mk, l->out, l->m, l->n, &a->y);
 }
@@ -211,7 +225,7 @@ static layerops_status make_linear_backward(struct maker *mk) {
   a->dx_activation = strchr(l->wants, 'x') ? l->activation : LAYEROPS_IDENTITY;
   if (a->dx_activation != LAYEROPS_IDENTITY) TRY(input(mk, l->type, 1, l->m, l->k, &a->dx_saved));
   if (strchr(l->wants, 'x')) {
-    TRY(input(mk, l->type, 1, l->n, l->k, &a->w));
+    TRY(weights(mk, true, &a->w, &a->packed));
     TRY(output(mk, strchr(l->wants, 'w') ? l->type : l->out, l->m, l->k, &a->dx));
   }
   if (strchr(l->wants, 'w')) {

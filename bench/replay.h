@@ -15,7 +15,7 @@ struct bench_line {
   char wants[8]; /* of linear_backward: any of x, w, b */
   char truth[16];
   layerops_activation activation;
-  int64_t block, blocks, log;
+  int64_t block, blocks, log, packed;
 };
 
 /* False: the first thing in the line that is not understood, in why. */

@@ -23,6 +23,21 @@ struct lo_ops {
 #undef LO_OPS_ENTRY
 };
 
+/* A form of its own for packed weights. Without one (NULL) they are rows in a buffer, and the door
+ * gives them to the backend as `w`: it never sees `packed`. With one, it sees `packed`, and `w` is
+ * absent. */
+struct lo_weights_form {
+  /* weights->shape, backward and device are set; sets weights->state. */
+  layerops_status (*create)(layerops_context *ctx, layerops_weights *weights);
+  void (*release)(layerops_weights *weights); /* the state, which may be NULL */
+  layerops_status (*update)(layerops_context *ctx, layerops_weights *weights,
+                            const layerops_matrix *w);
+  layerops_status (*unpack)(layerops_context *ctx, const layerops_weights *weights,
+                            const layerops_matrix *w);
+  /* NULL, or why this context cannot use weights of its device. */
+  const char *(*refuses)(layerops_context *ctx, const layerops_weights *weights);
+};
+
 struct lo_backend {
   const char *name; /* "cuda": devices are called "cuda:0", or just "cpu" where `single` */
   int single;       /* one device, whose name is the backend's */
@@ -59,6 +74,8 @@ struct lo_backend {
   layerops_status (*event_wait)(layerops_context *ctx, void *event);
   layerops_status (*event_elapsed)(layerops_context *ctx, void *start, void *stop, double *ms);
   void (*event_destroy)(layerops_context *ctx, void *event);
+
+  const struct lo_weights_form *weights; /* NULL: none */
 
   /* NULL, or why this device refuses the operation for this type. Asked by the door before each
    * call and by layerops_supports. `type` is that of the operation's first operand. */

@@ -50,6 +50,13 @@ struct layerops_event {
   void *native;
 };
 
+struct layerops_weights {
+  lo_device *device;
+  layerops_matrix shape; /* of W; with its memory where the backend has no form of its own */
+  bool backward;
+  void *state; /* the backend's form */
+};
+
 struct layerops_bsr {
   lo_device *device;
   int64_t rows, cols, block, count;

@@ -69,6 +69,11 @@ layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix 
 /* The same if it is present at all. */
 layerops_status lo_door_optional(lo_door *door, const char *name, layerops_matrix *view, int role,
                                  unsigned types, int64_t rows, int64_t cols);
+/* W of a linear layer, as exactly one of w and packed, for the pass that `backward` says. On return
+ * `shape` is W's; rows in a buffer have become w. */
+layerops_status lo_door_weights(lo_door *door, layerops_matrix *w, const layerops_weights **packed,
+                                bool backward, layerops_type type, int64_t rows, int64_t cols,
+                                layerops_matrix *shape);
 /* All operands so far are one matrix, not several. */
 layerops_status lo_door_all_unbatched(lo_door *door);
 /* Anything but all-zero: a view that lacks its type is a mistake, not an absent view. */

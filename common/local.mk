@@ -32,4 +32,5 @@ library_parts += %D%/libcommon.la
 	%D%/record.c \
 	%D%/registry.c \
 	%D%/softmax.c \
-	%D%/stage.c
+	%D%/stage.c \
+	%D%/weights.c

@@ -23,8 +23,14 @@ void lo_product_gemm(const layerops_gemm_args *args, lo_product *p) {
   p->epilogue.beta = args->beta;
 }
 
+/* The layer's W: a view, or the shape of what is packed. */
+static layerops_matrix weights(const layerops_matrix *w, const layerops_weights *packed) {
+  return packed ? packed->shape : *w;
+}
+
 void lo_product_linear(const layerops_linear_forward_args *args, lo_product *p) {
-  start(p, args->x, 0, args->w, 1, args->y, args->flags);
+  start(p, args->x, 0, weights(&args->w, args->packed), 1, args->y, args->flags);
+  p->packed = args->packed;
   p->epilogue.alpha = args->alpha;
   p->epilogue.bias = args->bias;
   p->epilogue.preact = args->preact;
@@ -35,7 +41,8 @@ void lo_product_linear(const layerops_linear_forward_args *args, lo_product *p) 
 
 void lo_product_dgrad(const layerops_linear_backward_args *args, const layerops_matrix *dz,
                       lo_product *p) {
-  start(p, *dz, 0, args->w, 0, args->dx, args->flags);
+  start(p, *dz, 0, weights(&args->w, args->packed), 0, args->dx, args->flags);
+  p->packed = args->packed;
   p->epilogue.derivative = args->dx_activation;
   p->epilogue.saved = args->dx_saved;
   p->epilogue.derivative_slope = (float)args->dx_slope.value;

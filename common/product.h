@@ -26,6 +26,7 @@ typedef struct lo_epilogue {
 
 typedef struct lo_product {
   layerops_matrix a, b, c;
+  const layerops_weights *packed; /* B, whose view then has no memory; NULL: not packed */
   int trans_a, trans_b;
   int64_t m, n, k, batch;
   uint32_t flags;

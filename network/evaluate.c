@@ -15,6 +15,7 @@ static layerops_status evaluate(lo_door *door, layerops_network *net, const lo_s
                     .answers = lo_network_has_answers(net, samples),
                     .start = lo_network_clock()};
   LO_TRY(lo_network_reserve(door, net, rows, tally.steps));
+  LO_TRY(lo_network_pack(net, tally.steps));
   for (int64_t step = 0; step < tally.steps; step++) {
     int64_t first = step * batch, left = total - first;
     lo_samples part = lo_samples_slice(samples, first, left < batch ? left : batch);
@@ -66,6 +67,7 @@ static layerops_status predict(lo_door *door, layerops_network *net, const lo_sa
                                layerops_matrix y) {
   int64_t total = samples->x.rows;
   LO_TRY(lo_network_reserve(door, net, total < DEFAULT_BATCH ? total : DEFAULT_BATCH, 0));
+  LO_TRY(lo_network_pack(net, total / DEFAULT_BATCH + (total % DEFAULT_BATCH != 0)));
   for (int64_t first = 0; first < total; first += DEFAULT_BATCH) {
     int64_t left = total - first, rows = left < DEFAULT_BATCH ? left : DEFAULT_BATCH;
     layerops_matrix part = layerops_slice(y, first, rows, 0, y.cols);

@@ -3,16 +3,33 @@
 
 #include "network/network.h"
 
+static layerops_status pack_layer(layerops_network *net, lo_layer *l) {
+  layerops_weights_args args = {.w = l->w};
+  return l->packed ? layerops_weights_update(net->ctx, l->packed, l->w)
+                   : layerops_weights_pack(net->ctx, &args, &l->packed);
+}
+
+/* Where the device has no layout of its own, a copy would be of no use; where the user may change
+ * weights between calls, packing for one batch costs what it saves. */
+layerops_status lo_network_pack(layerops_network *net, int64_t batches) {
+  net->packed = net->ctx->backend->weights && (batches > 1 || !net->shown);
+  if (!net->packed || (net->fresh && !net->shown)) return LAYEROPS_OK;
+  for (int64_t i = 0; i < net->layers; i++) LO_TRY(pack_layer(net, &net->layer[i]));
+  net->fresh = true;
+  return LAYEROPS_OK;
+}
+
 layerops_status lo_network_forward(layerops_network *net, layerops_matrix x, layerops_matrix y,
                                    bool keep) {
   for (int64_t i = 0; i < net->layers; i++) {
     const lo_layer *l = &net->layer[i];
     bool last = i + 1 == net->layers;
-    layerops_linear_forward_args args = {.x = x,
-                                         .w = l->w,
-                                         .bias = l->bias,
-                                         .y = last ? y : l->y,
-                                         .slope = layerops_value(net->slope)};
+    layerops_linear_forward_args args = {
+        .x = x, .bias = l->bias, .y = last ? y : l->y, .slope = layerops_value(net->slope)};
+    if (net->packed && !keep)
+      args.packed = l->packed;
+    else
+      args.w = l->w;
     args.activation = last ? LAYEROPS_IDENTITY : net->activation;
     args.y.rows = x.rows;
     if (keep && lo_present(&l->preact)) {

@@ -157,6 +157,8 @@ layerops_status layerops_network_create_(layerops_context *ctx, const layerops_n
 
 void layerops_network_destroy(layerops_network *net) {
   if (!net) return;
+  for (int64_t i = 0; net->layer && i < net->layers; i++)
+    layerops_weights_destroy(net->layer[i].packed);
   layerops_buffer_destroy(net->parameters);
   layerops_buffer_destroy(net->gradients);
   for (int i = 0; i < LO_STATE_VECTORS; i++) layerops_buffer_destroy(net->state[i]);
@@ -270,6 +272,7 @@ layerops_status layerops_network_layer(layerops_network *net, int64_t i, layerop
   if (i < 0 || i >= net->layers)
     return lo_fail(LAYEROPS_ERROR_INVALID, "network_layer: i is %lld, but must lie in [0, %lld)",
                    (long long)i, (long long)net->layers);
+  net->shown = true;
   if (w) *w = net->layer[i].w;
   if (bias) *bias = net->layer[i].bias;
   return LAYEROPS_OK;

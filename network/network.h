@@ -12,6 +12,7 @@
 
 typedef struct lo_layer {
   layerops_matrix w, bias, dw, dbias;
+  layerops_weights *packed;  /* w, where it is in use; NULL before */
   layerops_matrix y, preact; /* of a batch, with as many rows as the network has reserved */
 } lo_layer;
 
@@ -47,6 +48,9 @@ struct layerops_network {
 
   int64_t elements; /* of the parameters, padding included */
   layerops_buffer *parameters, *gradients;
+  bool shown;  /* the user has views of this buffer, and may change them at any time */
+  bool fresh;  /* the packed weights are the weights of now, if nobody else changes them */
+  bool packed; /* this call uses them */
   layerops_buffer *state[LO_STATE_VECTORS];
   int state_kind;
   int64_t state_steps; /* since the state was zero */
@@ -95,8 +99,10 @@ lo_samples lo_samples_slice(const lo_samples *samples, int64_t first, int64_t ro
 layerops_status lo_samples_gather(layerops_network *net, const lo_samples *samples, int64_t first,
                                   int64_t rows, lo_samples *batch);
 
-/* forward.c: y = the last layer's output for x. With `keep`, what the backward pass needs is kept.
- */
+/* forward.c: packs the weights, where that pays for a call of `batches` batches. */
+layerops_status lo_network_pack(layerops_network *net, int64_t batches);
+/* y = the last layer's output for x. With `keep`, what the backward pass needs is kept, and
+ * the weights are those of now. */
 layerops_status lo_network_forward(layerops_network *net, layerops_matrix x, layerops_matrix y,
                                    bool keep);
 /* Loss and right answers of a batch into slot `step`; with `gradient`, y becomes dLoss/dy. */

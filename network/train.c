@@ -185,6 +185,7 @@ static layerops_status epoch(training *t, lo_door *door, layerops_network_result
   LO_TRY(lo_network_reserve(door, net, rows, t->steps));
   LO_TRY(lo_network_state(net, state_kind(&t->args)));
   LO_TRY(make_order(t));
+  net->fresh = false;
   while (tally.steps < t->steps && !stopped) {
     LO_TRY(one_step(t, tally.steps++));
     if (t->args.progress)

@@ -148,7 +148,8 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.slope = layerops_element(small, 0), UNSUPPORTED, "slope", "value");
   REFUSED(linear_forward, a.slope = layerops_value(NAN), INVALID, "slope is nan");
   REFUSED(linear_forward, a.slope = layerops_value(INFINITY), INVALID, "slope is inf");
-  REFUSED(linear_forward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
+  REFUSED(linear_forward, a.packed = (const layerops_weights *)in, INVALID,
+          "w and packed are both");
   REFUSED(linear_forward, a.scale_x = view(in, 1, 1), UNSUPPORTED, "scale_x");
   REFUSED(linear_forward, a.scale_y = view(in, 1, 1), UNSUPPORTED, "scale_y");
   REFUSED(linear_forward, a.flags = 8, UNSUPPORTED, "flags is 0x8");
@@ -191,7 +192,8 @@ static void test_linear_backward(void) {
   REFUSED(linear_backward, a.dx_activation = 99, INVALID, "dx_activation is 99");
   REFUSED(linear_backward, a.dbias = view(third, 1, 5), ALIAS, "dw", "dbias");
   REFUSED(linear_backward, a.dx = view(third, 3, 6), ALIAS, "dx", "dw");
-  REFUSED(linear_backward, a.packed = (const layerops_weights *)in, UNSUPPORTED, "packed");
+  REFUSED(linear_backward, a.packed = (const layerops_weights *)in, INVALID,
+          "w and packed are both");
   REFUSED(linear_backward, a.flags = 1u << 31, UNSUPPORTED, "flags is 0x80000000");
   REFUSED(linear_backward, a.dx.type = 0, INVALID, "dx is needed, but is without a type");
   REFUSED(linear_backward, a.dw.type = 0, INVALID, "dw is needed, but is without a type");
@@ -338,6 +340,78 @@ static void test_moves(void) {
   labels[3] = 0;
 }
 
+/* ---- packed weights ---- */
+
+static layerops_weights *pack(layerops_context *on, int64_t rows, int64_t cols, int backward) {
+  layerops_weights_args a = {.w = view(in, rows, cols), .backward = backward};
+  layerops_weights *w = NULL;
+  if (layerops_weights_pack(on, &a, &w)) diag("%s", layerops_last_error());
+  return w;
+}
+
+static void test_weights_pack(void) {
+#define PACK(change, status, ...)                                                                  \
+  do {                                                                                             \
+    layerops_weights_args a = {.w = view(in, 5, 6)};                                               \
+    layerops_weights *w = (layerops_weights *)in;                                                  \
+    change;                                                                                        \
+    refused("weights_pack: " #change, "weights_pack", layerops_weights_pack(ctx, &a, &w),          \
+            LAYEROPS_ERROR_##status, LIST(__VA_ARGS__));                                           \
+    ok(!w, "  and gives no object");                                                               \
+  } while (0)
+  PACK(a.w = (layerops_matrix){0}, INVALID, "w is needed, but is absent");
+  PACK(a.w.type = LAYEROPS_I8, UNSUPPORTED, "w is i8", "f32, f16, bf16");
+  PACK(a.w.stride = 5, INVALID, "w", "stride 5", "cols 6");
+  PACK(a.w.host = NULL; a.w.buffer = small, INVALID, "w ends at byte 120", "64 bytes");
+  PACK(a.w.host = NULL; a.w.buffer = foreign, INVALID, "w lies in a buffer of reference", "cpu");
+  PACK(a.w.batch = 2; a.w.batch_stride = 30, INVALID, "w has batch 2");
+  PACK(a.backward = 2, INVALID, "backward is 2", "0 to 1");
+  PACK(a.flags = 1, UNSUPPORTED, "flags is 0x1");
+  layerops_weights_args a = {.w = view(in, 5, 6)};
+  GETS(layerops_weights_pack(ctx, &a, NULL), INVALID, "weights_pack: weights is NULL");
+  GETS(layerops_weights_pack(ctx, NULL, NULL), INVALID, "weights_pack: args is NULL");
+  GETS(layerops_weights_pack(NULL, &a, NULL), INVALID, "weights_pack: context is NULL");
+  layerops_weights_destroy(NULL);
+}
+
+static void test_weights(void) {
+  static const layerops_matrix none;
+  layerops_weights *w = pack(ctx, 5, 6, 0), *both = pack(ctx, 5, 6, 1), *far = pack(other, 5, 6, 1);
+  if (!ok(w && both && far, "weights are packed")) return;
+  GETS(layerops_weights_update(ctx, NULL, view(in, 5, 6)), INVALID, "weights is NULL");
+  GETS(layerops_weights_update(ctx, far, view(in, 5, 6)), INVALID,
+       "weights_update: weights is on reference, the context on cpu");
+  GETS(layerops_weights_update(ctx, w, view(in, 6, 5)), INVALID, "w is 6 x 5", "5 x 6");
+  GETS(layerops_weights_update(ctx, w, none), INVALID, "w is needed");
+  GETS(layerops_weights_update(ctx, w, layerops_host_matrix(in, LAYEROPS_F16, 5, 6)), UNSUPPORTED,
+       "w is f16", "f32");
+  GETS(layerops_weights_unpack(ctx, NULL, view(out, 5, 6)), INVALID, "weights is NULL");
+  GETS(layerops_weights_unpack(ctx, w, view(out, 5, 7)), INVALID, "weights_unpack: w is 5 x 7");
+  REFUSED(linear_forward, a.w = none, INVALID, "w is needed");
+  REFUSED(linear_forward, a.packed = w, INVALID, "w and packed are both set");
+  REFUSED(linear_forward, a.w = none; a.packed = far, INVALID, "packed is on reference", "cpu");
+  REFUSED(linear_forward, a.w = none; a.packed = w;
+          a.x.cols = 4, INVALID, "packed is 5 x 6, but must be 5 x 4");
+  REFUSED(linear_forward, a.w = none; a.packed = w; a.y.cols = 4, INVALID, "y is 3 x 4", "3 x 5");
+  REFUSED(linear_forward, a.w = none; a.packed = w;
+          a.x.type = LAYEROPS_F16, UNSUPPORTED, "packed is f32", "f16");
+  REFUSED(linear_backward, a.w = none; a.packed = w, INVALID, "packed was packed without");
+  REFUSED(linear_backward, a.w = none; a.packed = far, INVALID, "packed is on reference", "cpu");
+  REFUSED(linear_backward, a.w = none; a.packed = both; a.dx.cols = 4, INVALID, "dx is 3 x 4");
+  REFUSED(linear_backward, a.w = none; a.packed = both;
+          a.dy.cols = a.saved.cols = a.dz.cols = 4, INVALID, "packed is 5 x 6, but must be 4 x 6");
+  layerops_linear_backward_args a = valid_linear_backward();
+  a.w = none;
+  a.packed = far;
+  a.dx = none;
+  a.dx_activation = LAYEROPS_IDENTITY;
+  ok(!layerops_linear_backward(ctx, &a), "without dx packed is not looked at");
+  reset();
+  layerops_weights_destroy(w);
+  layerops_weights_destroy(both);
+  layerops_weights_destroy(far);
+}
+
 /* ---- block-sparse ---- */
 
 static void bsr(const char *what, layerops_bsr_args a, layerops_status wanted,
@@ -428,6 +502,8 @@ int main(void) {
   test_losses();
   test_optimizers();
   test_moves();
+  test_weights_pack();
+  test_weights();
   test_bsr();
   return errors_end();
 }

@@ -103,6 +103,8 @@ static void test_recording(void) {
   layerops_graph *g = NULL;
   layerops_buffer *b;
   layerops_bsr *w;
+  layerops_weights *p = NULL;
+  layerops_weights_args pack = {.w = view(in, 2, 4)};
   layerops_event *e;
   layerops_bsr_args args = {0};
   GETS(layerops_record_end(ctx, &g), STATE, "not recording");
@@ -110,6 +112,7 @@ static void test_recording(void) {
   GETS(layerops_graph_replay(NULL), INVALID, "graph is NULL");
   layerops_graph_destroy(NULL);
   ok(!layerops_event_create(ctx, &e), "an event");
+  ok(!layerops_weights_pack(ctx, &pack, &p), "packed weights");
   ok(!layerops_record_begin(ctx), "recording begins");
   GETS(layerops_record_begin(ctx), STATE, "recording already");
   GETS(layerops_sync(ctx), STATE, "recording");
@@ -118,6 +121,10 @@ static void test_recording(void) {
   GETS(layerops_buffer_write(ctx, small, in, 8), STATE, "recording");
   GETS(layerops_buffer_from(ctx, in, 8, &b), STATE, "recording");
   GETS(layerops_bsr_create(ctx, &args, &w), STATE, "recording");
+  GETS(layerops_weights_update(ctx, p, pack.w), STATE, "weights_update", "recording");
+  GETS(layerops_weights_unpack(ctx, p, view(out, 2, 4)), STATE, "weights_unpack", "recording");
+  layerops_weights_destroy(p);
+  GETS(layerops_weights_pack(ctx, &pack, &p), STATE, "weights_pack", "recording");
   GETS(layerops_event_record(e), STATE, "recording");
   GETS(layerops_record_end(ctx, NULL), INVALID, "graph is NULL");
   layerops_copy_args bad = valid_copy();

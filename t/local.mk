@@ -49,6 +49,12 @@ check_PROGRAMS += %D%/field_process %D%/field_values
 %C%_field_values_SOURCES = %D%/field_values.c %D%/devices.h %D%/field.h %D%/tap.h
 %C%_field_values_LDADD = $(LDADD) -lm
 
+# Packed weights as objects: shared, outliving contexts, in a network.
+check_PROGRAMS += %D%/weights
+%C%_weights_SOURCES = %D%/weights.c %D%/devices.h %D%/tap.h
+%C%_weights_CFLAGS = $(AM_CFLAGS) -pthread
+%C%_weights_LDADD = $(LDADD) -lm
+
 # The rest of the interface, and what bad input gets.
 check_PROGRAMS += %D%/api %D%/errors %D%/errors_context
 %C%_api_SOURCES = %D%/api.c %D%/devices.h %D%/is.h %D%/tap.h

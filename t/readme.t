@@ -27,6 +27,15 @@ program() { # LANGUAGE STANDARD COMPILER...
 }
 
 program c c99 $CC
+# the same with packed weights: a block of lines in place of one
+block 'c packed' >"$scratch/packed"
+sed -e "/args\.w = /{r $scratch/packed" -e 'd;}' "$scratch/program.c" >"$scratch/packed.c"
+check 'the README packs weights' grep -q 'args.packed = ' "$scratch/packed.c"
+check 'the program with packed weights compiles' $CC -std=c99 -Wall -Wextra -Werror -pedantic \
+  -I"$top_srcdir/include" "$scratch/packed.c" -o "$scratch/packed_c" -L"$top_builddir/.libs" -llayerops
+check 'the program with packed weights runs' "$scratch/packed_c"
+like 'the program with packed weights is right' '^y\[0\]\[0\] = 0\.4916$'
+
 if [ -n "$CXX" ]; then
   program cpp c++11 "$CXX"
 else

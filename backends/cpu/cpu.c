@@ -56,6 +56,7 @@ const struct lo_backend lo_backend_cpu = {
     .info = info,
     .open = open_cpu,
     .close = close_cpu,
+    .weights = &lo_cpu_weights_form,
     .refuses = refuses,
     .ops =
         {

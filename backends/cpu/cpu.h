@@ -34,6 +34,9 @@ static inline layerops_status lo_scratch(layerops_context *ctx, int64_t bytes, f
   return LAYEROPS_OK;
 }
 
+/* weights.c */
+extern const struct lo_weights_form lo_cpu_weights_form;
+
 #define LO_CPU_OP(name, number)                                                                    \
   layerops_status lo_cpu_##name(layerops_context *ctx, const layerops_##name##_args *args);
 LAYEROPS_OP_LIST(LO_CPU_OP)

@@ -55,7 +55,8 @@ library_parts += %D%/libcpu.la
 	%D%/span.h \
 	%D%/topology.c \
 	%D%/topology.h \
-	%D%/transpose.c
+	%D%/transpose.c \
+	%D%/weights.c
 
 library_parts += %D%/libcpu_portable.la
 %C%_libcpu_portable_la_CFLAGS = $(isa_cflags) -DLO_ISA=portable

@@ -59,20 +59,28 @@ static double pack_ns(bool k_major) {
 
 /* Multiply-adds of a vector that a row and a step of k take for n columns by tiles: those of one
  * vector are bound by their loads. */
-static double tile_cost(const lo_plan *plan, int64_t n) {
-  const int64_t rest = cuts(n % plan->panel, plan->mk->lanes);
-  return (double)(n / plan->panel * plan->mk->vectors) + (rest == 1 ? 1.3 : (double)rest);
+static double tile_cost(const lo_microkernels *mk, int64_t n) {
+  const int64_t vectors = cuts(n, mk->lanes), rest = vectors % mk->vectors;
+  return (double)vectors + (rest == 1 ? 0.3 : 0);
 }
 
 /* The same by dot tiles: no lane is idle, but each sum is added up, and X is read again. */
-static double dot_cost(const lo_plan *plan, int64_t n) {
-  return 1.05 * (double)n / plan->mk->lanes + 6.0 * (double)n / (double)plan->k + 0.1;
+static double dot_cost(const lo_microkernels *mk, int64_t n, int64_t k) {
+  return 1.05 * (double)n / mk->lanes + 6.0 * (double)n / (double)k + 0.1;
+}
+
+/* What fills a vector badly. Of n and k alone, as a row's bits must not depend on other rows. */
+int64_t lo_dot_columns(const lo_microkernels *mk, int64_t n, int64_t k) {
+  const int64_t rest = n % mk->lanes;
+  const double with = tile_cost(mk, n - rest) + dot_cost(mk, rest, k);
+  return rest && k && with < tile_cost(mk, n) ? rest : 0;
 }
 
 static double cost(const lo_plan *plan, int64_t n) {
-  if (plan->how == LO_W_DOT) return dot_cost(plan, n);
-  return n == plan->n && plan->dots ? tile_cost(plan, n - plan->dots) + dot_cost(plan, plan->dots)
-                                    : tile_cost(plan, n);
+  const lo_microkernels *mk = plan->mk;
+  if (plan->how == LO_W_DOT) return dot_cost(mk, n, plan->k);
+  if (n < plan->n || !plan->dots) return tile_cost(mk, n);
+  return tile_cost(mk, n - plan->dots) + dot_cost(mk, plan->dots, plan->k);
 }
 
 /* ns of `cost`s. */
@@ -89,20 +97,11 @@ static const char *refuses_dots(const lo_plan *plan) {
   return plan->k ? NULL : "k is 0";
 }
 
-/* The columns at the end that dot tiles take: what fills a vector badly. Of n, k and the operands'
- * form alone, as a row's bits must not depend on other rows. */
-static int64_t count_dots(const lo_plan *plan) {
-  const int64_t rest = plan->n % plan->mk->lanes;
-  if (!rest || refuses_dots(plan)) return 0;
-  const double with = tile_cost(plan, plan->n - rest) + dot_cost(plan, rest);
-  return with < tile_cost(plan, plan->n) ? rest : 0;
-}
-
 /* Dot tiles lose about a twentieth, and some 6 multiply-adds for each sum; packing takes the time
  * of some 0.7 for each element of W. */
 static const char *refuses_dot(const lo_plan *plan) {
   if (plan->dots && plan->dots == plan->n) return NULL;
-  if (plan->packed) return "w is packed already";
+  if (plan->packed.panels) return "w is packed already";
   const char *reason = refuses_dots(plan);
   if (reason) return reason;
   if (plan->p->flags & LAYEROPS_BATCH_INVARIANT)
@@ -131,11 +130,11 @@ static void take_sides(lo_plan *plan, bool swapped) {
   plan->w = swapped ? &p->a : &p->b;
   plan->x_k_major = swapped ? !p->trans_b : p->trans_a;
   plan->w_k_major = swapped ? p->trans_a : !p->trans_b;
-  plan->dots = count_dots(plan);
+  plan->dots = refuses_dots(plan) ? 0 : lo_dot_columns(plan->mk, plan->n, plan->k);
 }
 
 static double sides_ns(const lo_plan *plan) {
-  return sums_ns(plan, plan->m, tile_cost(plan, plan->n)) +
+  return sums_ns(plan, plan->m, tile_cost(plan->mk, plan->n)) +
          pack_ns(plan->w_k_major) * (double)plan->k * (double)plan->n;
 }
 
@@ -143,7 +142,8 @@ static double sides_ns(const lo_plan *plan) {
  * where a row's bits must not depend on m. */
 static void choose_sides(lo_plan *plan) {
   take_sides(plan, false);
-  if (plan->packed || !refuses_dot(plan) || (plan->p->flags & LAYEROPS_BATCH_INVARIANT)) return;
+  if (plan->packed.panels || !refuses_dot(plan)) return;
+  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT) return;
   const double upright = sides_ns(plan);
   take_sides(plan, true);
   if (1.1 * sides_ns(plan) >= upright) take_sides(plan, false);
@@ -155,7 +155,7 @@ const char *lo_refuses_dot(layerops_context *ctx, const void *plan) {
 }
 const char *lo_refuses_prepacked(layerops_context *ctx, const void *plan) {
   (void)ctx;
-  return ((const lo_plan *)plan)->packed ? NULL : "w is not packed";
+  return ((const lo_plan *)plan)->packed.panels ? NULL : "w is not packed";
 }
 const char *lo_refuses_in_place(layerops_context *ctx, const void *plan) {
   (void)ctx;
@@ -256,6 +256,7 @@ static void judge_epilogue(lo_plan *plan) {
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
   *plan = (lo_plan){.p = p, .isa = cpu->isa, .mk = cpu->isa->product, .k = p->k};
+  plan->packed = lo_packed_of(p);
   plan->panel = plan->mk->vectors * plan->mk->lanes;
   lo_finish_of(&p->epilogue, &p->c, &plan->finish);
   if (plan->finish.alpha == 0.0f) plan->k = 0;

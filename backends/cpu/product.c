@@ -64,7 +64,7 @@ static void place_w(const piece *t, block *b) {
   b->next_panel = b->depth * panel;
   if (!b->depth) return;
   if (plan->how == LO_W_PREPACKED) {
-    b->w = plan->packed + b->j * plan->k + b->k * panel;
+    b->w = plan->packed.panels + b->j * plan->k + b->k * panel;
     b->next_panel = plan->k * panel;
     return;
   }
@@ -200,7 +200,7 @@ enum { DOTS_ROWS = 64, DOTS_COLUMNS = 64, DOTS_SUMS = 1024 };
 
 static const float *row_of_w(const piece *t, int64_t j) {
   const lo_plan *plan = t->plan;
-  if (plan->packed) return plan->packed_rows + (j - (plan->n - plan->dots)) * plan->k;
+  if (plan->packed.panels) return plan->packed.rows + (j - (plan->n - plan->dots)) * plan->k;
   return floats(element(t->w, plan->w, false, j, 0));
 }
 
@@ -213,7 +213,7 @@ static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t col
   lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i, 0)),
                       .w = row_of_w(t, d->j + j),
                       .x_row = plan->x->stride,
-                      .w_row = plan->packed ? plan->k : plan->w->stride,
+                      .w_row = plan->packed.panels ? plan->k : plan->w->stride,
                       .k = plan->k,
                       .c = d->sums + j,
                       .c_row = d->sums_row};

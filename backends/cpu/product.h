@@ -19,6 +19,12 @@
 
 #include "backends/cpu/cpu.h"
 
+/* Where B is packed weights, its panels, and the rows of the columns that go by dot tiles; else
+ * NULL. */
+typedef struct lo_packed {
+  const float *panels, *rows;
+} lo_packed;
+
 /* How W is read: by dot tiles alone; in panels made before, by the caller; where it stands; in
  * panels made here. */
 typedef enum lo_how { LO_W_DOT, LO_W_PREPACKED, LO_W_IN_PLACE, LO_W_PACKED, LO_W_HOWS } lo_how;
@@ -40,8 +46,7 @@ typedef struct lo_plan {
   int64_t wide;                              /* block_n in whole panels */
   bool x_in_place;
   bool x_pages;                  /* rows of X fall into one set of L1 */
-  const float *packed;           /* LO_W_PREPACKED: panels over the whole k */
-  const float *packed_rows;      /* and the rows [dots][k] */
+  lo_packed packed;              /* LO_W_PREPACKED: over the whole k */
   bool column;                   /* C is a dense column, made by dot tiles */
   bool plain;                    /* the sums are C */
   bool direct;                   /* the microkernel's own epilogue will do */
@@ -82,6 +87,11 @@ typedef struct lo_pack {
   int64_t panel;
 } lo_pack;
 void lo_pack_panels(const lo_pack *w, int64_t depth, int64_t n, float *to);
+
+lo_packed lo_packed_of(const lo_product *p);
+
+/* How many columns at the end of n go by dot tiles where both operands are rows of f32. */
+int64_t lo_dot_columns(const lo_microkernels *mk, int64_t n, int64_t k);
 
 lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch);
 void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f);

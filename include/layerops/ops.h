@@ -87,8 +87,7 @@ LAYEROPS_DECLARE_OP(gemm)
  * ------------------------------ X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n],
  * residual, preact and Y [m,n]. preact receives Z. X and W are of one float type T; bias, residual,
  * preact and Y are T or f32, each on its own. Y may be in place over residual. slope: leaky ReLU's,
- * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set (packed is
- * UNSUPPORTED so far). */
+ * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -112,11 +111,11 @@ LAYEROPS_DECLARE_OP(linear_forward)
  * beta * dW                  [n,k] dbias = sum over rows of dZ + beta * dbias  [n] dx_activation is
  * the activation of the layer that made X, and dx_saved [m,k] its saved value: dX is then already
  * that layer's dZ, so its own activation stays IDENTITY in the next call. dX, dW, dbias are
- * computed where present (at least one). W is needed for dX only, X for dW only. saved [m,n] is
- * needed where activation is not IDENTITY, dx_saved where dx_activation is not; what value that is,
- * base.h says. dz, where present, receives dZ and may be in place over dY; where it is absent,
- * scratch memory is used. dY, X and W are of one float type T; each other view is T or f32. beta is
- * 0 where unset. */
+ * computed where present (at least one). W is needed for dX only, as w or, packed with `backward`,
+ * as packed (exactly one of them); X for dW only. saved [m,n] is needed where activation is not
+ * IDENTITY, dx_saved where dx_activation is not; what value that is, base.h says. dz, where
+ * present, receives dZ and may be in place over dY; where it is absent, scratch memory is used. dY,
+ * X and W are of one float type T; each other view is T or f32. beta is 0 where unset. */
 typedef struct layerops_linear_backward_args {
   layerops_matrix dy, x, w;
   const layerops_weights *packed;
@@ -274,6 +273,43 @@ typedef struct layerops_gather_args {
   layerops_matrix x, index, y;
 } layerops_gather_args;
 LAYEROPS_DECLARE_OP(gather)
+
+/* ---- Packed weights
+ * ------------------------------------------------------------------------------- W [n,k] of a
+ * linear layer in the layout that the device's kernels read, for weights that are used again: a
+ * call with `packed` in place of `w` packs nothing itself. Where a device has no layout of its own,
+ * the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a call with w
+ * may add up in another order, where packing would take longer than the product.)
+ *
+ * The object belongs to the context's device. All its contexts may use it, in parallel, since a
+ * call only reads it; but update and destroy are not for a time when another thread calls with it,
+ * and work that another context has queued must be ordered before as for a buffer (layerops_wait,
+ * layerops_sync). It outlives the context that made it, and must live as long as a graph that uses
+ * it, which sees later updates. On the CPU it is of the instruction set that its context ran
+ * (LAYEROPS_CPU_ISA): a context that runs another refuses it, INVALID. */
+typedef struct layerops_weights_args {
+  layerops_matrix w; /* f32, f16 or bf16, in a buffer or in host memory; not kept */
+  int32_t backward;  /* 1: keep also what dX = dZ W needs, which linear_backward computes */
+  uint32_t flags;    /* 0 */
+} layerops_weights_args;
+LAYEROPS_API layerops_status layerops_weights_pack_(layerops_context *ctx,
+                                                    const layerops_weights_args *args, size_t size,
+                                                    layerops_weights **weights);
+static inline layerops_status layerops_weights_pack(layerops_context *ctx,
+                                                    const layerops_weights_args *args,
+                                                    layerops_weights **weights) {
+  return layerops_weights_pack_(ctx, args, sizeof(layerops_weights_args), weights);
+}
+/* New values: w has the type and the shape of what was packed. Allocates nothing where w is not
+ * staged (a host view on another device). */
+LAYEROPS_API layerops_status layerops_weights_update(layerops_context *ctx,
+                                                     layerops_weights *weights, layerops_matrix w);
+/* w = the packed values, exactly (a NaN stays a NaN); w has their type and shape. None of the
+ * three can be recorded (STATE). */
+LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
+                                                     const layerops_weights *weights,
+                                                     layerops_matrix w);
+LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
 /* ---- Block-sparse weights: BSR
  * -------------------------------------------------------------------- W [rows, cols] in square

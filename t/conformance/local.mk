@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/loss.c \
 	%D%/move.c \
 	%D%/optimizer.c \
+	%D%/packed.c \
 	%D%/rows.c \
 	%D%/rows.h \
 	%D%/session.c \

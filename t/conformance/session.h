@@ -103,7 +103,7 @@ typedef struct cf_check {
 /* The families; each list ends with an entry without a name. */
 extern const cf_check cf_gemm_checks[], cf_linear_checks[], cf_backward_checks[],
     cf_activation_checks[], cf_softmax_checks[], cf_loss_checks[], cf_optimizer_checks[],
-    cf_move_checks[], cf_bsr_checks[];
+    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[];
 
 /* ---- data.c ---- */
 uint64_t cf_random(cf_session *s);
