@@ -11,11 +11,11 @@ static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}};
 
 /* Rows around a tile's height, columns around a panel's width, depths in and beyond a block of k.
  */
-static const int64_t shapes[][3] = {{1, 1, 1},     {1, 37, 31},    {13, 33, 65},   {14, 31, 64},
-                                    {15, 65, 63},  {14, 1, 129},   {2, 130, 40},   {64, 10, 128},
-                                    {5, 7, 11},    {5, 6, 0},      {0, 5, 5},      {5, 0, 5},
-                                    {0, 0, 0},     {30, 70, 1100}, {3, 1100, 70},  {130, 64, 64},
-                                    {1, 128, 784}, {29, 257, 515}, {300, 300, 300}};
+static const int64_t shapes[][3] = {{1, 1, 1},     {1, 37, 31},    {13, 33, 65},  {14, 31, 64},
+                                    {15, 65, 63},  {14, 1, 129},   {2, 130, 40},  {64, 10, 128},
+                                    {5, 7, 11},    {5, 6, 0},      {0, 5, 5},     {5, 0, 5},
+                                    {0, 0, 0},     {30, 70, 1100}, {3, 1100, 70}, {130, 64, 64},
+                                    {1, 128, 784}, {29, 257, 515}, {70, 300, 300}};
 
 /* The weights of a case: packed, then updated. */
 enum { PACKED, UPDATED, ROUNDS };
@@ -155,10 +155,6 @@ static void backward_case(cf_session *s, layerops_type type, int64_t m, int64_t 
   make(s, &o, type, n, k);
   cf_operand *dy = cf_matrix(s, "dy", type, m, n, CF_REAL);
   cf_operand *dbias = cf_output(s, "dbias", LAYEROPS_F32, 1, n, CF_NAN);
-  double *column_sums = cf_bound(s, dbias);
-  for (int64_t i = 0; i < dy->count; i++)
-    column_sums[i % n] += CF_U * cf_steps(type, m) * fabs(dy->values[i]);
-  cf_add_store(s, dbias);
   for (int round = 0; round < ROUNDS; round++) {
     dx[round] = cf_output(s, "dx", LAYEROPS_F32, m, k, CF_NAN);
     plain[round] = cf_output(s, "dx of w", LAYEROPS_F32, m, k, CF_NAN);
@@ -177,6 +173,10 @@ static void backward_case(cf_session *s, layerops_type type, int64_t m, int64_t 
       CF_CALL(s, side, linear_backward, &args);
     }
   }
+  double *column_sums = cf_bound(s, dbias);
+  for (int64_t i = 0; i < dy->count; i++)
+    column_sums[i % n] += CF_U * cf_steps(type, m) * fabs(dy->values[i]);
+  cf_add_store(s, dbias);
   for (int round = 0; round < ROUNDS; round++) {
     const double *sums = cf_magnitudes(s, dy, 0, o.w[round], 0);
     bound(s, dx[round], sums, cf_steps(type, n), NULL);
