@@ -155,9 +155,8 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
 }
 
 bool lo_given(const layerops_matrix *v) {
-  static const layerops_matrix zero;
-  if (v->rows) return true;
-  return memcmp(v, &zero, sizeof zero) != 0;
+  return v->rows || v->cols || v->type || v->buffer || v->host || v->offset || v->stride ||
+         v->batch || v->batch_stride || v->reserved[0] || v->reserved[1] || v->reserved[2];
 }
 
 /* Distances that lead to no element may be anything in the user's view, and kernels multiply them.

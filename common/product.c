@@ -6,30 +6,31 @@ static layerops_scalar one(void) {
   return layerops_value(1);
 }
 
-static void start(lo_product *p, layerops_matrix a, int trans_a, layerops_matrix b, int trans_b,
-                  layerops_matrix c, uint32_t flags) {
-  *p = (lo_product){.a = a, .b = b, .c = c, .trans_a = trans_a, .trans_b = trans_b, .flags = flags};
-  p->m = trans_a ? a.cols : a.rows;
-  p->n = trans_b ? b.rows : b.cols;
-  p->k = trans_a ? a.rows : a.cols;
-  p->batch = c.batch;
+static void start(lo_product *p, const layerops_matrix *a, int trans_a, const layerops_matrix *b,
+                  int trans_b, const layerops_matrix *c, uint32_t flags) {
+  *p = (lo_product){
+      .a = *a, .b = *b, .c = *c, .trans_a = trans_a, .trans_b = trans_b, .flags = flags};
+  p->m = trans_a ? a->cols : a->rows;
+  p->n = trans_b ? b->rows : b->cols;
+  p->k = trans_a ? a->rows : a->cols;
+  p->batch = c->batch;
   p->epilogue.alpha = one();
   p->epilogue.beta = layerops_value(0);
 }
 
 void lo_product_gemm(const layerops_gemm_args *args, lo_product *p) {
-  start(p, args->a, args->trans_a != 0, args->b, args->trans_b != 0, args->c, args->flags);
+  start(p, &args->a, args->trans_a != 0, &args->b, args->trans_b != 0, &args->c, args->flags);
   p->epilogue.alpha = args->alpha;
   p->epilogue.beta = args->beta;
 }
 
 /* The layer's W: a view, or the shape of what is packed. */
-static layerops_matrix weights(const layerops_matrix *w, const layerops_weights *packed) {
-  return packed ? packed->shape : *w;
+static const layerops_matrix *weights(const layerops_matrix *w, const layerops_weights *packed) {
+  return packed ? &packed->shape : w;
 }
 
 void lo_product_linear(const layerops_linear_forward_args *args, lo_product *p) {
-  start(p, args->x, 0, weights(&args->w, args->packed), 1, args->y, args->flags);
+  start(p, &args->x, 0, weights(&args->w, args->packed), 1, &args->y, args->flags);
   p->packed = args->packed;
   p->epilogue.alpha = args->alpha;
   p->epilogue.bias = args->bias;
@@ -41,7 +42,7 @@ void lo_product_linear(const layerops_linear_forward_args *args, lo_product *p) 
 
 void lo_product_dgrad(const layerops_linear_backward_args *args, const layerops_matrix *dz,
                       lo_product *p) {
-  start(p, *dz, 0, weights(&args->w, args->packed), 0, args->dx, args->flags);
+  start(p, dz, 0, weights(&args->w, args->packed), 0, &args->dx, args->flags);
   p->packed = args->packed;
   p->epilogue.derivative = args->dx_activation;
   p->epilogue.saved = args->dx_saved;
@@ -50,7 +51,7 @@ void lo_product_dgrad(const layerops_linear_backward_args *args, const layerops_
 
 void lo_product_wgrad(const layerops_linear_backward_args *args, const layerops_matrix *dz,
                       lo_product *p) {
-  start(p, *dz, 1, args->x, 0, args->dw, args->flags);
+  start(p, dz, 1, &args->x, 0, &args->dw, args->flags);
   p->epilogue.beta = args->beta;
   p->row_sum = args->dbias;
 }

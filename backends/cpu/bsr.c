@@ -48,7 +48,8 @@ static void run_tile(const job *t, int64_t row, int64_t q, int64_t i, int64_t ro
                   .w_step = t->panel,
                   .c = t->plain ? (float *)(void *)c->base + i * c->stride + j : sums,
                   .c_row = t->plain ? c->stride : t->panel,
-                  .columns = t->panel};
+                  .columns = t->panel,
+                  .tiles = 1};
   mk->run[LO_ROW_MAJOR][t->panel / mk->lanes - 1][rows - 1](&tile);
   if (!t->plain) t->isa->finish(&t->finish, sums, t->panel, i, j, rows, t->panel);
 }

@@ -72,8 +72,9 @@ static double dot_cost(const lo_microkernels *mk, int64_t n, int64_t k) {
 /* What fills a vector badly. Of n and k alone, as a row's bits must not depend on other rows. */
 int64_t lo_dot_columns(const lo_microkernels *mk, int64_t n, int64_t k) {
   const int64_t rest = n % mk->lanes;
+  if (!rest || !k) return 0;
   const double with = tile_cost(mk, n - rest) + dot_cost(mk, rest, k);
-  return rest && k && with < tile_cost(mk, n) ? rest : 0;
+  return with < tile_cost(mk, n) ? rest : 0;
 }
 
 static double cost(const lo_plan *plan, int64_t n) {

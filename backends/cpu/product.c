@@ -125,9 +125,10 @@ static panel panel_at(const piece *t, const block *b, int64_t q) {
   return p;
 }
 
-/* The tile of `rows` rows from row i on. Partial sums of a block of k stay in the task's scratch.
- */
-static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, const panel *p) {
+/* `tiles` tiles of `rows` rows from row i on; one, unless the microkernel writes to C. Partial sums
+ * of a block of k stay in the task's scratch. */
+static void run_tiles(const piece *t, const block *b, int64_t i, int64_t rows, int64_t tiles,
+                      const panel *p) {
   const lo_plan *plan = t->plan;
   const int64_t whole = p->vectors * plan->mk->lanes;
   const bool last = b->k + b->depth == plan->k;
@@ -144,7 +145,8 @@ static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, co
                   .from_row = plan->wide,
                   .c = last ? sums : partial,
                   .c_row = last ? whole : plan->wide,
-                  .columns = whole};
+                  .columns = whole,
+                  .tiles = tiles};
   if (last && plan->direct) {
     const lo_finish *f = &t->finish;
     tile.c = (float *)(void *)f->c.base + i * f->c.stride + p->j;
@@ -164,19 +166,28 @@ static int64_t highest(const lo_plan *plan, int64_t vectors) {
   return plan->x_pages ? least(rows, 8) : rows;
 }
 
-/* Panels first..end, all of them so many vectors wide: rows in tiles of nearly equal height; each
- * slab of X stays in L1 while all panels pass. */
+/* Panels first..end, all of them so many vectors wide: rows in tiles of nearly equal height. Where
+ * k is short a panel stays in L1 while all rows pass, else a tile's rows of X while all panels
+ * pass. */
 static void run_panels(const piece *t, const block *b, int64_t first, int64_t end,
                        int64_t vectors) {
+  enum { SHORT = 64 };
   const int64_t most = highest(t->plan, vectors), tiles = (b->rows + most - 1) / most;
-  const int64_t least_rows = b->rows / tiles, taller = b->rows % tiles;
-  for (int64_t s = 0, i = b->i; s < tiles; s++) {
-    const int64_t rows = least_rows + (s < taller);
+  const int64_t rows = b->rows / tiles, taller = b->rows % tiles;
+  if (t->plan->direct && t->plan->k <= SHORT) {
     for (int64_t q = first; q < end; q++) {
       const panel p = panel_at(t, b, q);
-      run_tile(t, b, i, rows, &p);
+      if (taller) run_tiles(t, b, b->i, rows + 1, taller, &p);
+      run_tiles(t, b, b->i + taller * (rows + 1), rows, tiles - taller, &p);
     }
-    i += rows;
+    return;
+  }
+  for (int64_t s = 0, i = b->i; s < tiles; s++) {
+    for (int64_t q = first; q < end; q++) {
+      const panel p = panel_at(t, b, q);
+      run_tiles(t, b, i, rows + (s < taller), 1, &p);
+    }
+    i += rows + (s < taller);
   }
 }
 

@@ -39,8 +39,9 @@ typedef struct lo_tile {
   int64_t from_row, c_row, columns;
   const float *bias;
   bool relu;
+  int64_t tiles;
 } lo_tile;
-typedef void (*lo_microkernel)(const lo_tile *tile);
+typedef void (*lo_microkernel)(lo_tile *tile);
 
 /* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. */
 typedef struct lo_dot_tile {

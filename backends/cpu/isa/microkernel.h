@@ -126,12 +126,21 @@ ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
   store(sums, t, rows, vectors);
 }
 
+ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
+  for (int64_t i = 0; i < t->tiles; i++) {
+    tile(t, rows, vectors, layout);
+    t->x_first += rows * (layout == LO_K_MAJOR ? 1 : t->x_row);
+    t->c += rows * t->c_row;
+    if (t->from) t->from += rows * t->from_row;
+  }
+}
+
 #define TILE_FUNCTIONS(rows, vectors)                                                              \
-  static void row_major_##rows##_##vectors(const lo_tile *t) {                                     \
-    tile(t, rows, vectors, LO_ROW_MAJOR);                                                          \
+  static void row_major_##rows##_##vectors(lo_tile *t) {                                           \
+    tiles(t, rows, vectors, LO_ROW_MAJOR);                                                         \
   }                                                                                                \
-  static void k_major_##rows##_##vectors(const lo_tile *t) {                                       \
-    tile(t, rows, vectors, LO_K_MAJOR);                                                            \
+  static void k_major_##rows##_##vectors(lo_tile *t) {                                             \
+    tiles(t, rows, vectors, LO_K_MAJOR);                                                           \
   }
 TILES(TILE_FUNCTIONS)
 
@@ -158,8 +167,7 @@ ALWAYS_INLINE void store_dots(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const
     vec_store_sums(four, s[0], s[1], s[2], s[3]);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
-      if (q + i < rows * columns)
-        t->c[(q + i) / columns * t->c_row + (q + i) % columns] = four[i];
+      if (q + i < rows * columns) t->c[(q + i) / columns * t->c_row + (q + i) % columns] = four[i];
   }
 }
 
