@@ -47,7 +47,9 @@ $(%C%_libbench_la_OBJECTS): %D%/commit.inc
 CLEANFILES += %D%/commit.inc
 
 # Measures a CPU for a file in data/devices.
+if HAVE_OPENMP
 noinst_PROGRAMS += %D%/ceilings
+endif
 %C%_ceilings_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
 %C%_ceilings_SOURCES = %D%/ceilings.c %D%/ceilings_kernels.c %D%/ceilings_kernels.h
 %C%_ceilings_LDADD = $(bench_libs) $(HWLOC_LIBS)

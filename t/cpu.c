@@ -7,7 +7,6 @@
 #endif
 
 #include <math.h>
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined _OPENMP
+#include <omp.h>
+#endif
 #if defined __SSE__
 #include <xmmintrin.h>
 #endif
@@ -172,6 +174,7 @@ static void *fork_here(void *unused) {
   return NULL;
 }
 
+#if defined _OPENMP
 static void test_nested(int levels) {
   enum { TEAM = 4 };
   int team = 0, same = 0;
@@ -185,6 +188,7 @@ static void test_nested(int levels) {
   ok(same == team, "inside a parallel region, %d levels: %d of %d threads compute the same", levels,
      same, team);
 }
+#endif
 
 static void *run_small(void *same) {
   *(int *)same = same_as_expected(run_threads(3));
@@ -354,8 +358,10 @@ int main(void) {
   test_fork("after the parent's parallel work");
   pthread_t thread;
   if (!pthread_create(&thread, NULL, fork_here, NULL)) pthread_join(thread, NULL);
+#if defined _OPENMP
   test_nested(1);
   test_nested(2);
+#endif
   test_small_stack();
   test_callback();
 #if defined __SSE__

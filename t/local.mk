@@ -114,7 +114,7 @@ prove: all $(check_PROGRAMS)
 .PHONY: prove coverage
 
 # The CPU backend.
-check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math
+check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math %D%/cpu_team
 %C%_cpu_SOURCES = %D%/cpu.c %D%/cpu_work.h %D%/tap.h
 %C%_cpu_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_LDADD = $(inside)
@@ -122,6 +122,9 @@ check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math
 %C%_cpu_cgroup_LDADD = $(inside)
 %C%_cpu_math_SOURCES = %D%/cpu_math.c %D%/tap.h
 %C%_cpu_math_LDADD = $(inside)
+%C%_cpu_team_SOURCES = %D%/cpu_team.c %D%/cpu_work.h %D%/tap.h
+%C%_cpu_team_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
+%C%_cpu_team_LDADD = $(inside)
 
 # The OpenCL backend: what is its own, and every operation once more as on the other class of devices.
 if HAVE_OPENCL

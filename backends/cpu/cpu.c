@@ -19,15 +19,19 @@ static layerops_status info(int index, layerops_device_info *out) {
 static layerops_status open_cpu(layerops_context *ctx, int index, const layerops_open_args *args) {
   (void)index;
   const lo_isa *isa;
+  const lo_parallel_way *way;
   LO_TRY(lo_isa_choose(&isa));
+  LO_TRY(lo_parallel_choose(args, &way));
   lo_cpu *cpu = calloc(1, sizeof *cpu);
   if (!cpu) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "open: no memory");
-  *cpu = (lo_cpu){.isa = isa, .threads = lo_parallel_limit(args), .caches = lo_topology_caches()};
+  *cpu = (lo_cpu){
+      .isa = isa, .threads = lo_parallel_limit(args), .caches = lo_topology_caches(), .way = way};
   ctx->state = cpu;
   return LAYEROPS_OK;
 }
 
 static void close_cpu(layerops_context *ctx) {
+  lo_team_end(lo_cpu_of(ctx)->team);
   free(ctx->state);
 }
 

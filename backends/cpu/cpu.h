@@ -4,6 +4,7 @@
 
 #include "backends/cpu/isa/isa.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/team.h"
 #include "backends/cpu/topology.h"
 #include "common/context.h"
 #include "common/product.h"
@@ -13,7 +14,8 @@ typedef struct lo_cpu {
   const lo_isa *isa;
   int threads;
   lo_caches caches;
-  lo_crowd crowd;
+  const lo_parallel_way *way;
+  lo_team *team; /* of the first parallel region; NULL before */
 } lo_cpu;
 
 static inline lo_cpu *lo_cpu_of(layerops_context *ctx) {

@@ -33,6 +33,7 @@ library_parts += %D%/libcpu.la
 	%D%/isa.c \
 	%D%/linear.c \
 	%D%/loss.c \
+	%D%/modes.h \
 	%D%/move.c \
 	%D%/optimizer.c \
 	%D%/pack.c \
@@ -53,9 +54,13 @@ library_parts += %D%/libcpu.la
 	%D%/rows.c \
 	%D%/rows.h \
 	%D%/span.h \
+	%D%/team.c \
+	%D%/team.h \
 	%D%/topology.c \
 	%D%/topology.h \
 	%D%/transpose.c \
+	%D%/wait.c \
+	%D%/wait.h \
 	%D%/weights.c
 
 library_parts += %D%/libcpu_portable.la

@@ -1,0 +1,145 @@
+#include <config.h>
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_setname_np */
+#endif
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backends/cpu/wait.h"
+#include "backends/cpu/team.h"
+#include "common/process.h"
+
+/* Processors fetch lines of 64 bytes in pairs, or have lines of 128. */
+enum { LINE = 128 };
+
+/* Tasks first, first + step, ... below n. Without a body: the end. */
+typedef struct share {
+  void (*body)(void *arg, int64_t i);
+  void *arg;
+  int64_t first, step, n;
+} share;
+
+/* What the caller writes comes with one line, what the worker answers with another. */
+typedef struct worker {
+  alignas(LINE) lo_word offer; /* odd: the share is on offer; who makes it even has taken it */
+  share share;
+  alignas(LINE) lo_word done; /* the value of offer whose share is done */
+  pthread_t thread;
+} worker;
+
+struct lo_team {
+  unsigned generation; /* of lo_fork_generation */
+  int workers;
+  worker worker[];
+};
+
+static void run_share(const share *s) {
+  for (int64_t i = s->first; i < s->n; i += s->step) s->body(s->arg, i);
+}
+
+static void put_on_offer(worker *w, share s) {
+  w->share = s;
+  lo_word_set(&w->offer, lo_word_get(&w->offer) + 1);
+}
+
+static bool take(worker *w) {
+  unsigned value = lo_word_get(&w->offer);
+  return value & 1 && atomic_compare_exchange_strong(&w->offer.value, &value, value + 1);
+}
+
+static void *work(void *pointer) {
+  worker *w = pointer;
+  for (;;) {
+    while (!take(w)) {
+      unsigned value = lo_word_get(&w->offer);
+      if (!(value & 1)) lo_word_wait(&w->offer, value);
+    }
+    if (!w->share.body) return NULL;
+    run_share(&w->share);
+    lo_word_set(&w->done, lo_word_get(&w->offer));
+    lo_word_wake(&w->done);
+  }
+}
+
+void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+  const int64_t most = lo_team_is_ours(team) ? team->workers : 0,
+                helpers = n - 1 < most ? n - 1 : most;
+  worker *const w = team->worker;
+  for (int64_t i = 0; i < helpers; i++)
+    put_on_offer(&w[i], (share){body, arg, i + 1, helpers + 1, n});
+  for (int64_t i = 0; i < helpers; i++) lo_word_wake(&w[i].offer);
+  run_share(&(share){body, arg, 0, helpers + 1, n});
+  for (int64_t i = helpers - 1; i >= 0; i--) {
+    if (!take(&w[i])) continue;
+    run_share(&w[i].share);
+    lo_word_set(&w[i].done, lo_word_get(&w[i].offer));
+  }
+  for (int64_t i = 0; i < helpers; i++) {
+    const unsigned taken = lo_word_get(&w[i].offer);
+    for (unsigned value; (value = lo_word_get(&w[i].done)) != taken;)
+      lo_word_wait(&w[i].done, value);
+  }
+}
+
+/* ---- Beginning and end ---- */
+
+/* Kernels are at home in 64 KB; the system wants some for itself. */
+static size_t stack_size(void) {
+  long own = sysconf(_SC_THREAD_STACK_MIN);
+  return (256 << 10) + (own > 0 ? (size_t)own : 0);
+}
+
+static bool start(worker *w, const pthread_attr_t *attributes) {
+  lo_word_init(&w->offer);
+  lo_word_init(&w->done);
+  if (!pthread_create(&w->thread, attributes, work, w)) {
+#if defined __linux__
+    pthread_setname_np(w->thread, "layerops");
+#endif
+    return true;
+  }
+  lo_word_destroy(&w->offer);
+  lo_word_destroy(&w->done);
+  return false;
+}
+
+lo_team *lo_team_start(int workers) {
+  lo_team *team = NULL;
+  const size_t size = sizeof *team + (size_t)workers * sizeof(worker);
+  pthread_attr_t attributes;
+  if (posix_memalign((void **)&team, LINE, size)) return NULL;
+  team->generation = lo_fork_generation();
+  team->workers = 0;
+  if (pthread_attr_init(&attributes)) return team;
+  pthread_attr_setstacksize(&attributes, stack_size());
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (team->workers < workers && start(&team->worker[team->workers], &attributes))
+    team->workers++;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return team;
+}
+
+bool lo_team_is_ours(const lo_team *team) {
+  return team->generation == lo_fork_generation();
+}
+
+void lo_team_end(lo_team *team) {
+  if (!team) return;
+  for (int i = 0; i < team->workers && lo_team_is_ours(team); i++) {
+    worker *w = &team->worker[i];
+    put_on_offer(w, (share){0});
+    lo_word_wake(&w->offer);
+    pthread_join(w->thread, NULL);
+    lo_word_destroy(&w->offer);
+    lo_word_destroy(&w->done);
+  }
+  free(team);
+}

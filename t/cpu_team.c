@@ -1,0 +1,349 @@
+/* The ways of parallel work on the CPU, and the threads of a context's own: what they compute, how
+ * they rest, how they end. */
+#include <config.h>
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_getname_np */
+#endif
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/cpu/cpu.h"
+#include "t/cpu_work.h"
+#include "t/tap.h"
+
+static layerops_context *open_threads(int threads) {
+  layerops_open_args args = {.device = "cpu", .threads = threads};
+  layerops_context *ctx = NULL;
+  if (layerops_open_with(&args, &ctx)) diag("%s", layerops_last_error());
+  return ctx;
+}
+
+static work expected;
+
+static bool computes_the_same(layerops_context *ctx) {
+  work w = work_run(ctx);
+  const bool same = work_same(&w, &expected);
+  work_free(&w);
+  return same;
+}
+
+/* ---- What runs ---- */
+
+enum { MOST = 64 };
+
+typedef struct count {
+  layerops_context *ctx;
+  pthread_t caller;
+  atomic_int ran[MOST], elsewhere, unblocked;
+} count;
+
+static void add_one(void *pointer, int64_t i) {
+  count *c = pointer;
+  atomic_fetch_add_explicit(&c->ran[i], 1, memory_order_relaxed);
+  if (!pthread_equal(pthread_self(), c->caller)) atomic_fetch_add(&c->elsewhere, 1);
+}
+
+static bool each_ran(count *c, int n, int times) {
+  bool right = true;
+  for (int i = 0; i < MOST; i++) right = right && c->ran[i] == (i < n ? times : 0);
+  return right;
+}
+
+static void *run_many(void *ok_) {
+  enum { REGIONS = 100000 };
+  layerops_context *ctx = open_threads(3);
+  count c = {.ctx = ctx, .caller = pthread_self()};
+  for (int i = 0; ctx && i < REGIONS; i++) lo_parallel(ctx, 1 + i % 5, add_one, &c);
+  *(bool *)ok_ = ctx && c.ran[0] == REGIONS && c.ran[1] == REGIONS / 5 * 4 &&
+                 c.ran[4] == REGIONS / 5 && c.ran[5] == 0;
+  layerops_close(ctx);
+  return NULL;
+}
+
+static void test_regions(void) {
+  bool right = false;
+  run_many(&right);
+  ok(right, "in 100,000 regions of 1 to 5 tasks each task ran once");
+}
+
+/* Pauses around the time after which a worker falls asleep: each wake-up arrives. */
+static void test_pauses(void) {
+  enum { REGIONS = 3000 };
+  layerops_context *ctx = open_threads(3);
+  count c = {.ctx = ctx, .caller = pthread_self()};
+  for (int i = 0; i < REGIONS; i++) {
+    struct timespec pause = {0, i * 97 % 120000};
+    nanosleep(&pause, NULL);
+    lo_parallel(ctx, 3, add_one, &c);
+  }
+  ok(each_ran(&c, 3, REGIONS), "also where workers fall asleep in between");
+  layerops_close(ctx);
+}
+
+static void *open_and_run(void *same) {
+  layerops_context *ctx = open_threads(3);
+  *(bool *)same = ctx && computes_the_same(ctx);
+  layerops_close(ctx);
+  return NULL;
+}
+
+static void in_threads(void *(*body)(void *), const char *what) {
+  enum { THREADS = 6 };
+  pthread_t thread[THREADS];
+  bool right[THREADS] = {0};
+  int started = 0, good = 0;
+  while (started < THREADS && !pthread_create(&thread[started], NULL, body, &right[started]))
+    started++;
+  for (int i = 0; i < started; i++) {
+    pthread_join(thread[i], NULL);
+    good += right[i];
+  }
+  ok(good == THREADS, "%d of %d threads with a context each: %s", good, THREADS, what);
+}
+
+static void run_inside(void *pointer, int64_t i) {
+  (void)i;
+  count *outer = pointer, c = {.ctx = outer->ctx, .caller = pthread_self()};
+  const int width = lo_parallel_width(c.ctx, 1e9);
+  lo_parallel(c.ctx, 7, add_one, &c);
+  if (width != 1 || !each_ran(&c, 7, 1) || c.elsewhere) atomic_fetch_add(&outer->elsewhere, 1);
+}
+
+static void test_nested(void) {
+  layerops_context *ctx = open_threads(3);
+  count c = {.ctx = ctx};
+  lo_parallel(ctx, 3, run_inside, &c);
+  ok(!c.elsewhere, "inside a task, the thread works alone");
+  ok(lo_parallel_width(ctx, 1e9) == 3, "and after it, all are back");
+  layerops_close(ctx);
+}
+
+/* ---- The ways ---- */
+
+static void run_in_turn(void *user, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
+  *(int *)user += 1;
+  for (int64_t i = n - 1; i >= 0; i--) body(arg, i);
+}
+
+static void test_way(const char *way) {
+  static const int threads[] = {1, 2, 3, 7};
+  if (way)
+    setenv("LAYEROPS_CPU_PARALLEL", way, 1);
+  else
+    unsetenv("LAYEROPS_CPU_PARALLEL");
+  for (int i = 0; i < 4; i++) {
+    layerops_context *ctx = open_threads(threads[i]);
+    ok(ctx && computes_the_same(ctx), "%s: %d threads give the same bits", way ? way : "default",
+       threads[i]);
+    layerops_close(ctx);
+  }
+  unsetenv("LAYEROPS_CPU_PARALLEL");
+}
+
+static void test_callback(void) {
+  static const int threads[] = {1, 2, 3, 7};
+  for (int i = 0; i < 4; i++) {
+    int calls = 0;
+    layerops_open_args args = {
+        .device = "cpu", .threads = threads[i], .parallel = run_in_turn, .parallel_user = &calls};
+    layerops_context *ctx = NULL;
+    const bool same = !layerops_open_with(&args, &ctx) && computes_the_same(ctx);
+    ok(same && (calls > 0) == (threads[i] > 1) && !lo_cpu_of(ctx)->team,
+       "the caller's own loop: %d threads give the same bits in %d calls", threads[i], calls);
+    layerops_close(ctx);
+  }
+}
+
+static void test_unknown_way(void) {
+  layerops_context *ctx = NULL;
+  setenv("LAYEROPS_CPU_PARALLEL", "fibers", 1);
+  ok(layerops_open("cpu", &ctx) == LAYEROPS_ERROR_INVALID &&
+         strstr(layerops_last_error(), "fibers") && strstr(layerops_last_error(), "threads"),
+     "an unknown LAYEROPS_CPU_PARALLEL is an error: %s", layerops_last_error());
+  unsetenv("LAYEROPS_CPU_PARALLEL");
+}
+
+/* ---- Good citizens ---- */
+
+static int64_t used(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Of all threads of this process, those with our name. */
+static int count_threads(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  int found = 0;
+  for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
+    char path[300], name[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+    FILE *file = fopen(path, "re");
+    if (!file) continue;
+    if (fgets(name, sizeof name, file)) found += !strcmp(name, "layerops\n");
+    fclose(file);
+  }
+  if (tasks) closedir(tasks);
+  return found;
+}
+
+static void test_rest(void) {
+  enum { WORKERS = 4, TIMES = 20 };
+  const struct timespec pause = {0, 10000000};
+  layerops_context *ctx = open_threads(WORKERS + 1);
+  count c = {.caller = pthread_self()};
+  int64_t spent = 0;
+  for (int i = 0; i < TIMES; i++) {
+    lo_parallel(ctx, WORKERS + 1, add_one, &c);
+    const int64_t before = used();
+    nanosleep(&pause, NULL);
+    spent += used() - before;
+  }
+  ok(spent < (int64_t)TIMES * WORKERS * 1000000,
+     "after a call %d threads run for %.3f ms together, then rest", WORKERS,
+     (double)spent / TIMES / 1e6);
+  layerops_close(ctx);
+}
+
+static void look(void *pointer, int64_t i) {
+  count *c = pointer;
+  sigset_t blocked;
+  struct timespec pause = {0, 2000000}; /* for the others to begin */
+  nanosleep(&pause, NULL);
+  add_one(pointer, i);
+  if (pthread_equal(pthread_self(), c->caller)) return;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  for (int s = 1; s < 32; s++) /* above, the C library has some of its own */
+    if (s != SIGKILL && s != SIGSTOP) atomic_fetch_add(&c->unblocked, !sigismember(&blocked, s));
+}
+
+static void test_life(void) {
+  sigset_t before, after;
+  count c = {.caller = pthread_self()};
+  layerops_context *ctx = open_threads(3);
+  ok(count_threads() == 0, "a context that has done nothing has no threads");
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  for (int i = 0; i < 200 && !c.elsewhere; i++) lo_parallel(ctx, 3, look, &c);
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  ok(c.elsewhere > 0 && !c.unblocked, "other threads take part; they block all signals");
+  int changed = 0;
+  for (int s = 1; s < 32; s++) changed += sigismember(&before, s) != sigismember(&after, s);
+  ok(!changed, "the caller's mask stays");
+  ok(count_threads() == 2, "of 3 threads 2 are called layerops: %d", count_threads());
+  layerops_close(ctx);
+  /* joined threads leave /proc a moment later */
+  for (int i = 0; i < 1000 && count_threads(); i++) usleep(1000);
+  ok(count_threads() == 0, "none is left after close");
+}
+
+/* In a child that may have no more threads. */
+static int without_threads(void) {
+  const struct rlimit none = {0, 0};
+  if (setrlimit(RLIMIT_NPROC, &none) || (!getuid() && setuid(65534))) return 2;
+  pthread_t thread;
+  bool same;
+  if (!pthread_create(&thread, NULL, open_and_run, &same)) return 2;
+  layerops_context *ctx = open_threads(3);
+  return ctx && computes_the_same(ctx) && count_threads() == 0 ? 0 : 1;
+}
+
+/* ---- Forks ---- */
+
+static int in_child(int (*body)(void)) {
+  int status = -1;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60); /* a hang ends here */
+    _exit(body());
+  }
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static layerops_context *inherited;
+
+static int use_inherited(void) {
+  count c = {.caller = pthread_self()};
+  lo_parallel(inherited, 7, add_one, &c);
+  const bool right = each_ran(&c, 7, 1) && !c.elsewhere && lo_parallel_width(inherited, 1e9) == 1 &&
+                     computes_the_same(inherited);
+  layerops_close(inherited);
+  return !right;
+}
+
+static int close_inherited(void) {
+  layerops_close(inherited);
+  return 0;
+}
+
+static int open_own(void) {
+  bool same = false;
+  open_and_run(&same);
+  return !same;
+}
+
+static int open_then_fork_again(void) {
+  inherited = open_threads(3);
+  count c = {0};
+  lo_parallel(inherited, 3, add_one, &c);
+  return in_child(use_inherited);
+}
+
+static void fork_in_task(void *pointer, int64_t i) {
+  (void)i;
+  if (in_child(open_own)) atomic_fetch_add(&((count *)pointer)->elsewhere, 1);
+}
+
+static void test_forks(void) {
+  count c = {.caller = pthread_self()};
+  inherited = open_threads(3);
+  ok(in_child(use_inherited) == 0, "a child works alone on a context that has not worked yet");
+  lo_parallel(inherited, 3, add_one, &c);
+  ok(in_child(close_inherited) == 0, "a child closes what it inherited");
+  ok(in_child(use_inherited) == 0, "it works alone on what it inherited");
+  ok(in_child(open_own) == 0, "it opens a context of its own");
+  ok(in_child(open_then_fork_again) == 0, "whose child works alone again");
+  lo_parallel(inherited, 3, fork_in_task, &c);
+  ok(!c.elsewhere, "a child that is forked by a task computes the same");
+  ok(computes_the_same(inherited), "the parent goes on");
+  layerops_close(inherited);
+}
+
+int main(void) {
+  layerops_context *ctx = open_threads(1);
+  expected = work_run(ctx);
+  ok(!expected.status && !lo_cpu_of(ctx)->team, "one thread needs no others");
+  layerops_close(ctx);
+  test_life();
+  test_rest();
+  test_regions();
+  test_pauses();
+  in_threads(open_and_run, "the same bits");
+  in_threads(run_many, "each task runs once");
+  test_nested();
+  test_way(NULL);
+  test_way("threads");
+#if defined _OPENMP
+  test_way("openmp");
+#endif
+  test_callback();
+  test_unknown_way();
+  test_forks();
+  const int limited = in_child(without_threads);
+  if (limited == 2)
+    skip("without threads", "RLIMIT_NPROC does not hold here");
+  else
+    ok(limited == 0, "where no thread can be had, the caller computes the same");
+  work_free(&expected);
+  return done();
+}
