@@ -78,16 +78,17 @@ static int64_t now(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* After a while the core is offered to whoever else may want it, maybe the very thread that is
+ * waited for. Not sooner, as even an offer that nobody takes costs as much as a hand-over. */
 static bool changes_soon(const lo_word *word, unsigned old) {
-  int64_t until = 0;
-  do {
-    for (int i = 0; i < 32; i++) { /* some 1 us */
+  const int64_t start = now();
+  for (int64_t spent = 0; spent < LO_SPIN_NS; spent = now() - start) {
+    if (spent > LO_SPIN_NS / 6) sched_yield();
+    for (int i = 0; i < 32; i++) {
       if (lo_word_get(word) != old) return true;
       pause_core();
     }
-    if (!until) until = now() + LO_SPIN_NS;
-
-  } while (now() < until);
+  }
   return false;
 }
 
