@@ -39,7 +39,12 @@ static inline layerops_status layerops_devices(layerops_device_info *list, size_
 
 /* ---- Contexts -----------------------------------------------------------------------------------
  * A context is an in-order queue on a device, a workspace and an error word. Used by one thread at
- * a time. Buffers belong to the device and can be used by all its contexts. */
+ * a time. Buffers belong to the device and can be used by all its contexts.
+ *
+ * On the CPU a context has threads - 1 threads of its own, from its first large call until it is
+ * closed. They have the affinity of the thread that made that call, block all signals, and sleep
+ * some 50 us after a call. Where the system gives fewer, or none, the call runs on those there are.
+ * In a child after fork an inherited context works with the calling thread alone. */
 
 /* Called with one complete line, without newline. level 1: a call; 2: a refusal and its reason. */
 typedef void (*layerops_log_fn)(void *user, int level, const char *line);
@@ -55,8 +60,9 @@ typedef struct layerops_open_args {
   layerops_log_fn log; /* takes the verbose lines; NULL: stderr */
   void *log_user;
   int32_t verbose; /* as LAYEROPS_VERBOSE, which is used where this is 0 */
-  int32_t threads; /* CPU: threads at most; 0: all cores that cpuset and cgroup allow */
-  layerops_parallel_fn parallel; /* CPU: used in place of OpenMP */
+  int32_t threads; /* CPU: threads at most; 0: OMP_NUM_THREADS, else all cores that cpuset and
+                      cgroup allow */
+  layerops_parallel_fn parallel; /* CPU: used in place of the context's own threads */
   void *parallel_user;
   layerops_buffer *workspace; /* scratch memory; NULL: the context's own, which grows */
   void *(*alloc)(void *user, size_t bytes,
