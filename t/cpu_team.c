@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/modes.h"
 #include "t/cpu_work.h"
 #include "t/tap.h"
 
@@ -226,6 +227,58 @@ static void look(void *pointer, int64_t i) {
     if (s != SIGKILL && s != SIGSTOP) atomic_fetch_add(&c->unblocked, !sigismember(&blocked, s));
 }
 
+/* Asleep since the last region, the others are woken for the next. */
+static void test_waking(void) {
+  const struct timespec pause = {0, 5000000};
+  layerops_context *ctx = open_threads(3);
+  count c = {.caller = pthread_self()};
+  lo_parallel(ctx, 3, look, &c);
+  int woken = 0;
+  for (int i = 0; i < 200 && woken != 2; i++) {
+    nanosleep(&pause, NULL);
+    const int before = c.elsewhere;
+    lo_parallel(ctx, 3, look, &c);
+    woken = c.elsewhere - before;
+  }
+  ok(woken == 2, "2 of 3 threads were asleep and are woken");
+  layerops_close(ctx);
+}
+
+#if defined __SSE__ || defined __aarch64__
+typedef struct modes {
+  lo_modes expected;
+  count count;
+  atomic_int wrong;
+} modes;
+
+static void look_at_modes(void *pointer, int64_t i) {
+  modes *m = pointer;
+  look(&m->count, i);
+  atomic_fetch_add(&m->wrong, lo_get_modes() != m->expected);
+}
+
+static void test_modes(void) {
+#if defined __SSE__
+  enum { TOWARDS_ZERO = 3 << 13 };
+#else
+  enum { TOWARDS_ZERO = 3 << 22 };
+#endif
+  const lo_modes before = lo_get_modes();
+  layerops_context *ctx = open_threads(3);
+  modes m = {.count = {.caller = pthread_self()}};
+  for (int i = 0; i < 200 && m.count.elsewhere < 6; i++) {
+    m.expected = i % 2 ? before | TOWARDS_ZERO : before;
+    lo_set_modes(m.expected);
+    lo_parallel(ctx, 3, look_at_modes, &m);
+    if (lo_get_modes() != m.expected) m.wrong++;
+  }
+  lo_set_modes(before);
+  ok(!m.wrong && m.count.elsewhere >= 6,
+     "tasks run under the caller's rounding mode of each region");
+  layerops_close(ctx);
+}
+#endif
+
 static void test_life(void) {
   sigset_t before, after;
   count c = {.caller = pthread_self()};
@@ -253,7 +306,9 @@ static int without_threads(void) {
   bool same;
   if (!pthread_create(&thread, NULL, open_and_run, &same)) return 2;
   layerops_context *ctx = open_threads(3);
-  return ctx && computes_the_same(ctx) && count_threads() == 0 ? 0 : 1;
+  const bool right = ctx && computes_the_same(ctx) && count_threads() == 0;
+  layerops_close(ctx);
+  return !right;
 }
 
 /* ---- Forks ---- */
@@ -320,12 +375,17 @@ static void test_forks(void) {
 }
 
 int main(void) {
+  alarm(600); /* a hang ends here */
   layerops_context *ctx = open_threads(1);
   expected = work_run(ctx);
   ok(!expected.status && !lo_cpu_of(ctx)->team, "one thread needs no others");
   layerops_close(ctx);
   test_life();
   test_rest();
+  test_waking();
+#if defined __SSE__ || defined __aarch64__
+  test_modes();
+#endif
   test_regions();
   test_pauses();
   in_threads(open_and_run, "the same bits");

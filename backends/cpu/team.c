@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -67,8 +68,7 @@ static void *work(void *pointer) {
 }
 
 void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), void *arg) {
-  const int64_t most = lo_team_is_ours(team) ? team->workers : 0,
-                helpers = n - 1 < most ? n - 1 : most;
+  const int64_t helpers = n - 1 < team->workers ? n - 1 : team->workers;
   worker *const w = team->worker;
   for (int64_t i = 0; i < helpers; i++)
     put_on_offer(&w[i], (share){body, arg, i + 1, helpers + 1, n});
@@ -127,13 +127,10 @@ lo_team *lo_team_start(int workers) {
   return team;
 }
 
-bool lo_team_is_ours(const lo_team *team) {
-  return team->generation == lo_fork_generation();
-}
-
 void lo_team_end(lo_team *team) {
   if (!team) return;
-  for (int i = 0; i < team->workers && lo_team_is_ours(team); i++) {
+  const bool ours = team->generation == lo_fork_generation();
+  for (int i = 0; i < team->workers && ours; i++) {
     worker *w = &team->worker[i];
     put_on_offer(w, (share){0});
     lo_word_wake(&w->offer);

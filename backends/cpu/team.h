@@ -3,7 +3,6 @@
 #ifndef LO_CPU_TEAM_H
 #define LO_CPU_TEAM_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct lo_team lo_team;
@@ -16,14 +15,11 @@ lo_team *lo_team_start(int workers);
  */
 void lo_team_end(lo_team *team);
 
-/* Whether the threads are of this process, not of one that it was forked from. */
-bool lo_team_is_ours(const lo_team *team);
-
 /* Runs body(arg, i) for each i in [0, n); task i belongs to thread i mod the number of threads, of
  * which the caller is thread 0. The caller never waits for a thread that has not begun: it takes
  * what such a thread was offered itself, so that on a crowded machine, or while a thread is still
  * waking up, a region costs no more than the same work done alone. By one thread at a time, not
- * from a task. */
+ * from a task, not in a child after fork. */
 void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
 
 #endif
