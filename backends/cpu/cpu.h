@@ -15,7 +15,8 @@ typedef struct lo_cpu {
   int threads;
   lo_caches caches;
   const lo_parallel_way *way;
-  lo_team *team; /* of the first parallel region; NULL before */
+  lo_team *team;      /* of the first parallel region; NULL before */
+  int64_t last_short; /* when the last region came that was too short to wake the team for */
 } lo_cpu;
 
 static inline lo_cpu *lo_cpu_of(layerops_context *ctx) {

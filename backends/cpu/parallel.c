@@ -11,6 +11,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/modes.h"
 #include "backends/cpu/team.h"
+#include "backends/cpu/wait.h"
 #include "common/process.h"
 
 typedef struct work {
@@ -73,7 +74,7 @@ static void run_by_openmp(layerops_context *ctx, int64_t n, work *w) {
 #endif
 
 static const lo_parallel_way ways[] = {
-    {"threads", 2000, run_by_team},
+    {"threads", 700, run_by_team}, /* awake; else see worth_waking */
 #if defined _OPENMP
     {"openmp", 5000, run_by_openmp}, /* a region costs 3 us */
 #endif
@@ -115,10 +116,21 @@ static bool alone(layerops_context *ctx) {
   return ctx->fork_generation != lo_fork_generation();
 }
 
+/* Waking a worker takes the caller some 7 us, and the worker comes 20 us later: only for work that
+ * is long, or that comes thick and fast. */
+static bool worth_waking(lo_cpu *cpu, double ns) {
+  if (ns > 25000) return true;
+  const int64_t now = lo_now(), since = now - cpu->last_short;
+  cpu->last_short = now;
+  return since < LO_SPIN_NS;
+}
+
 int lo_parallel_width(layerops_context *ctx, double ns) {
-  const lo_cpu *cpu = lo_cpu_of(ctx);
+  lo_cpu *cpu = lo_cpu_of(ctx);
   const double least = cpu->way->least;
   if (ns < 2 * least || alone(ctx)) return 1;
+  const bool asleep = cpu->way->run == run_by_team && !(cpu->team && lo_team_awake(cpu->team));
+  if (asleep && !worth_waking(cpu, ns)) return 1;
   return ns / least < cpu->threads ? (int)(ns / least) : cpu->threads;
 }
 

@@ -86,6 +86,12 @@ void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), v
   }
 }
 
+bool lo_team_awake(const lo_team *team) {
+  for (int i = 0; i < team->workers; i++)
+    if (lo_word_sleeps(&team->worker[i].offer)) return false;
+  return true;
+}
+
 /* ---- Beginning and end ---- */
 
 /* Kernels are at home in 64 KB; the system wants some for itself. */

@@ -3,6 +3,7 @@
 #ifndef LO_CPU_TEAM_H
 #define LO_CPU_TEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct lo_team lo_team;
@@ -21,5 +22,8 @@ void lo_team_end(lo_team *team);
  * waking up, a region costs no more than the same work done alone. By one thread at a time, not
  * from a task, not in a child after fork. */
 void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
+
+/* Whether all workers wait awake, so that a region begins at once. */
+bool lo_team_awake(const lo_team *team);
 
 #endif

@@ -72,7 +72,7 @@ static inline void pause_core(void) {
 #endif
 }
 
-static int64_t now(void) {
+int64_t lo_now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -81,8 +81,8 @@ static int64_t now(void) {
 /* After a while the core is offered to whoever else may want it, maybe the very thread that is
  * waited for. Not sooner, as even an offer that nobody takes costs as much as a hand-over. */
 static bool changes_soon(const lo_word *word, unsigned old) {
-  const int64_t start = now();
-  for (int64_t spent = 0; spent < LO_SPIN_NS; spent = now() - start) {
+  const int64_t start = lo_now();
+  for (int64_t spent = 0; spent < LO_SPIN_NS; spent = lo_now() - start) {
     if (spent > LO_SPIN_NS / 6) sched_yield();
     for (int i = 0; i < 32; i++) {
       if (lo_word_get(word) != old) return true;

@@ -5,6 +5,7 @@
 #define LO_CPU_WAIT_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #if !defined __linux__
 #include <pthread.h>
@@ -33,11 +34,19 @@ static inline void lo_word_set(lo_word *word, unsigned value) {
   atomic_store_explicit(&word->value, value, memory_order_release);
 }
 
+/* Whether who waits sleeps; at once out of date. */
+static inline int lo_word_sleeps(const lo_word *word) {
+  return atomic_load_explicit(&word->asleep, memory_order_relaxed) != 0;
+}
+
 /* Returns when the value has changed from `old`, and sometimes before. One thread at a time. */
 void lo_word_wait(lo_word *word, unsigned old);
 
 /* To be called after each change that another thread may wait for. Apart from the change, so that
  * many words can be set before the first sleeper is woken. */
 void lo_word_wake(lo_word *word);
+
+/* ns of a clock that only goes forward. */
+int64_t lo_now(void);
 
 #endif
