@@ -74,7 +74,7 @@ static void run_by_openmp(layerops_context *ctx, int64_t n, work *w) {
 #endif
 
 static const lo_parallel_way ways[] = {
-    {"threads", 700, run_by_team}, /* awake; else see worth_waking */
+    {"threads", 1000, run_by_team}, /* awake; else see worth_waking */
 #if defined _OPENMP
     {"openmp", 5000, run_by_openmp}, /* a region costs 3 us */
 #endif
