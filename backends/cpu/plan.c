@@ -236,22 +236,18 @@ static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * plan->wide, 16);
 }
 
-static bool is_dense(const lo_plane *p) {
-  return !p->base || p->stride == 1;
-}
-
-/* Epilogues that the microkernel does itself, and a column's. */
+/* Epilogues that need no more than bias and activation: the microkernel has the commonest, and a
+ * few columns of dots are left dense for it. */
 static void judge_epilogue(lo_plan *plan) {
   const lo_finish *f = &plan->finish;
   lo_finish rest = *f;
   plan->plain = lo_finish_is_plain(f);
   rest.bias.base = NULL;
-  if (rest.activation == LAYEROPS_RELU) rest.activation = LAYEROPS_IDENTITY;
-  plan->direct = !plan->swapped && lo_finish_is_plain(&rest) &&
-                 (!f->bias.base || f->bias.type == LAYEROPS_F32);
-  plan->column = !plan->swapped && plan->how == LO_W_DOT && plan->n == 1 && f->alpha == 1.0f &&
-                 f->beta == 0.0f && is_dense(&f->c) && is_dense(&f->preact) &&
-                 is_dense(&f->residual) && is_dense(&f->saved);
+  rest.activation = LAYEROPS_IDENTITY;
+  const bool simple = !plan->swapped && lo_finish_is_plain(&rest);
+  const bool costly = f->activation != LAYEROPS_IDENTITY && f->activation != LAYEROPS_RELU;
+  plan->direct = simple && !costly && (!f->bias.base || f->bias.type == LAYEROPS_F32);
+  plan->dense = simple && plan->dots <= (costly ? plan->mk->lanes : 2);
 }
 
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {

@@ -236,17 +236,21 @@ static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t col
   }
 }
 
-/* A product with a vector is a column of sums, whose epilogue runs along it where all operands
- * are dense. */
-static void finish_column(const piece *t, const dots *d) {
-  lo_finish f = t->finish;
-  float bias = 0.0f;
-  if (f.bias.base) {
-    t->plan->isa->load(f.bias.type, f.bias.base, &bias, 1);
-    f.bias.base = NULL;
-    for (int64_t r = 0; r < d->rows; r++) d->sums[r] += bias;
-  }
-  t->plan->isa->finish(&f, d->sums, DOTS_ROWS, 0, d->i, 1, d->rows);
+static const char *bias_at(const lo_finish *f, int64_t j) {
+  return f->bias.base + j * (int64_t)layerops_type_size(f->bias.type);
+}
+
+/* Few columns, densely: an activation then runs over no idle lanes. */
+static void finish_dense(const piece *t, const dots *d) {
+  const lo_isa *isa = t->plan->isa;
+  const lo_finish *f = &t->finish;
+  float bias[DOTS_COLUMNS] = {0}, *c = (float *)(void *)f->c.base + d->i * f->c.stride + d->j;
+  if (f->bias.base) isa->load(f->bias.type, bias_at(f, d->j), bias, d->columns);
+  for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t j = 0; j < d->columns; j++) d->sums[r * d->columns + j] += bias[j];
+  if (f->activation != LAYEROPS_IDENTITY)
+    isa->activate(f->activation, f->slope, d->sums, d->sums, d->rows * d->columns);
+  isa->load_rows(LAYEROPS_F32, d->sums, d->columns, c, f->c.stride, d->rows, d->columns);
 }
 
 static void run_dots_block(const piece *t, const dots *d) {
@@ -257,8 +261,8 @@ static void run_dots_block(const piece *t, const dots *d) {
     lo_share(d->columns, groups, g, &j, &end);
     run_dot_column(t, d, j, end - j);
   }
-  if (d->sums_row == 1)
-    finish_column(t, d);
+  if (plan->dense)
+    finish_dense(t, d);
   else
     finish_tile(t, d->sums, d->sums_row, d->i, d->rows, d->j, d->columns);
 }
@@ -272,7 +276,7 @@ static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_
     for (d.j = j; d.j < j_end; d.j += columns) {
       d.rows = least(rows, i_end - d.i);
       d.columns = least(columns, j_end - d.j);
-      d.sums_row = t->plan->column ? 1 : (d.columns + lanes - 1) / lanes * lanes;
+      d.sums_row = t->plan->dense ? d.columns : (d.columns + lanes - 1) / lanes * lanes;
       run_dots_block(t, &d);
     }
 }

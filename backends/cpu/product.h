@@ -47,7 +47,7 @@ typedef struct lo_plan {
   bool x_in_place;
   bool x_pages;                  /* rows of X fall into one set of L1 */
   lo_packed packed;              /* LO_W_PREPACKED: over the whole k */
-  bool column;                   /* C is a dense column, made by dot tiles */
+  bool dense;                    /* the epilogue of dot tiles runs over dense sums */
   bool plain;                    /* the sums are C */
   bool direct;                   /* the microkernel's own epilogue will do */
   int64_t row_cuts, column_cuts; /* pieces of each matrix of the batch */

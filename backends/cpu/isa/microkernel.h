@@ -148,26 +148,28 @@ TILES(TILE_FUNCTIONS)
 
 enum { MOST_DOT_ROWS = 8 };
 
-/* The partial sums added up, four at a time: in the order of the rows, four of a row or of a dense
- * column with one store. */
+/* The partial sums added up, four at a time: four of a row or of a dense column with one store. */
 ALWAYS_INLINE void store_dots(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const lo_dot_tile *t,
                               int rows, int columns) {
-  const vec zero = vec_zero();
+  const int first = columns < 4 ? 0 : 4, rest = columns - first; /* columns left over by fours */
 #pragma GCC unroll 16
-  for (int q = 0; q < rows * columns; q += 4) {
+  for (int r = 0; first && r < rows; r++)
+    vec_store_sums(t->c + r * t->c_row, sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
+#pragma GCC unroll 16
+  for (int q = 0; q < rows * rest; q += 4) {
+    float four[4];
     vec s[4];
-    float four[4], *to = t->c + q / columns * t->c_row + q % columns;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
-      s[i] = q + i < rows * columns ? sums[(q + i) / columns][(q + i) % columns] : zero;
-    if (q + 4 <= rows * columns && (columns == 4 || (columns == 1 && t->c_row == 1))) {
-      vec_store_sums(to, s[0], s[1], s[2], s[3]);
+      s[i] = q + i < rows * rest ? sums[(q + i) / rest][first + (q + i) % rest] : vec_zero();
+    if (columns == 1 && q + 4 <= rows && t->c_row == 1) {
+      vec_store_sums(t->c + q, s[0], s[1], s[2], s[3]);
       continue;
     }
     vec_store_sums(four, s[0], s[1], s[2], s[3]);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
-      if (q + i < rows * columns) t->c[(q + i) / columns * t->c_row + (q + i) % columns] = four[i];
+      if (q + i < rows * rest) t->c[(q + i) / rest * t->c_row + first + (q + i) % rest] = four[i];
   }
 }
 
