@@ -125,6 +125,16 @@ static panel panel_at(const piece *t, const block *b, int64_t q) {
   return p;
 }
 
+/* Lets the microkernel write C itself, its epilogue included. */
+static void aim_at_c(const piece *t, int64_t i, const panel *p, lo_tile *tile) {
+  const lo_finish *f = &t->finish;
+  tile->c = (float *)(void *)f->c.base + i * f->c.stride + p->j;
+  tile->c_row = f->c.stride;
+  tile->columns = p->columns;
+  tile->bias = f->bias.base ? floats(f->bias.base) + p->j : NULL;
+  tile->relu = f->activation == LAYEROPS_RELU;
+}
+
 /* `tiles` tiles of `rows` rows from row i on; one, unless the microkernel writes to C. Partial sums
  * of a block of k stay in the task's scratch. */
 static void run_tiles(const piece *t, const block *b, int64_t i, int64_t rows, int64_t tiles,
@@ -147,16 +157,24 @@ static void run_tiles(const piece *t, const block *b, int64_t i, int64_t rows, i
                   .c_row = last ? whole : plan->wide,
                   .columns = whole,
                   .tiles = tiles};
-  if (last && plan->direct) {
-    const lo_finish *f = &t->finish;
-    tile.c = (float *)(void *)f->c.base + i * f->c.stride + p->j;
-    tile.c_row = f->c.stride;
-    tile.columns = p->columns;
-    tile.bias = f->bias.base ? floats(f->bias.base) + p->j : NULL;
-    tile.relu = f->activation == LAYEROPS_RELU;
-  }
+  if (last && plan->direct) aim_at_c(t, i, p, &tile);
   plan->mk->run[b->layout][p->vectors - 1][rows - 1](&tile);
   if (last && !plan->direct) finish_tile(t, sums, whole, i, rows, p->j, p->columns);
+}
+
+/* All rows of a block against a panel whose k is short, two vectors at a time. */
+static void run_resident(const piece *t, const block *b, const panel *p) {
+  const lo_microkernels *mk = t->plan->mk;
+  for (int64_t v = 0; v < p->vectors; v += 2) {
+    const int64_t first = v * mk->lanes, two = p->vectors - v > 1;
+    const panel part = {p->w + first, p->w_step, p->j + first,
+                        least(p->columns - first, (1 + two) * mk->lanes), 1 + two};
+    const lo_segment segment = {b->x, part.w, b->depth};
+    lo_tile tile = {
+        .list = &segment, .count = 1, .x_row = b->x_row, .w_step = p->w_step, .tiles = b->rows};
+    aim_at_c(t, b->i, &part, &tile);
+    mk->resident[two][b->depth - 1](&tile);
+  }
 }
 
 /* Rows of a tile at most. Rows a multiple of 4 KiB apart fall into the same set of L1, which on
@@ -166,28 +184,41 @@ static int64_t highest(const lo_plan *plan, int64_t vectors) {
   return plan->x_pages ? least(rows, 8) : rows;
 }
 
-/* Panels first..end, all of them so many vectors wide: rows in tiles of nearly equal height. Where
- * k is short a panel stays in L1 while all rows pass, else a tile's rows of X while all panels
- * pass. */
+/* Panels first..end, all of them so many vectors wide. Where k is short a panel stays in L1 while
+ * all rows pass, ... */
+static void run_short(const piece *t, const block *b, int64_t first, int64_t end, int64_t vectors) {
+  const lo_microkernels *mk = t->plan->mk;
+  const bool resident = b->layout == LO_ROW_MAJOR && b->depth > 0 && b->depth <= LO_MAX_RESIDENT &&
+                        mk->resident[0][b->depth - 1];
+  const int64_t most = highest(t->plan, vectors), tiles = (b->rows + most - 1) / most;
+  const int64_t rows = b->rows / tiles, taller = b->rows % tiles;
+  for (int64_t q = first; q < end; q++) {
+    const panel p = panel_at(t, b, q);
+    if (resident) {
+      run_resident(t, b, &p);
+      continue;
+    }
+    if (taller) run_tiles(t, b, b->i, rows + 1, taller, &p);
+    run_tiles(t, b, b->i + taller * (rows + 1), rows, tiles - taller, &p);
+  }
+}
+
+/* ... else a tile's rows of X while all panels pass. Tiles are of nearly equal height. */
 static void run_panels(const piece *t, const block *b, int64_t first, int64_t end,
                        int64_t vectors) {
   enum { SHORT = 64 };
-  const int64_t most = highest(t->plan, vectors), tiles = (b->rows + most - 1) / most;
-  const int64_t rows = b->rows / tiles, taller = b->rows % tiles;
   if (t->plan->direct && t->plan->k <= SHORT) {
-    for (int64_t q = first; q < end; q++) {
-      const panel p = panel_at(t, b, q);
-      if (taller) run_tiles(t, b, b->i, rows + 1, taller, &p);
-      run_tiles(t, b, b->i + taller * (rows + 1), rows, tiles - taller, &p);
-    }
+    run_short(t, b, first, end, vectors);
     return;
   }
+  const int64_t most = highest(t->plan, vectors), tiles = (b->rows + most - 1) / most;
   for (int64_t s = 0, i = b->i; s < tiles; s++) {
+    const int64_t rows = b->rows / tiles + (s < b->rows % tiles);
     for (int64_t q = first; q < end; q++) {
       const panel p = panel_at(t, b, q);
-      run_tiles(t, b, i, rows + (s < taller), 1, &p);
+      run_tiles(t, b, i, rows, 1, &p);
     }
-    i += rows + (s < taller);
+    i += rows;
   }
 }
 

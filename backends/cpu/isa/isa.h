@@ -55,7 +55,7 @@ typedef void (*lo_dot_kernel)(const lo_dot_tile *tile);
 enum { LO_ROW_MAJOR, LO_K_MAJOR };
 enum { LO_MAX_TILE_ROWS = 14, LO_MAX_VECTORS = 4, LO_MAX_PANEL = 64 };
 enum { LO_MAX_TILE = 14 * 32 }; /* sums of a tile */
-enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5 };
+enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5, LO_MAX_RESIDENT = 13 };
 
 /* Tiles of 1..vectors vectors by 1..rows[vectors - 1] rows; a panel of W is vectors * lanes wide.
  * Dot tiles of 1..dot_columns columns by 1..dot_rows[columns - 1] rows. */
@@ -66,7 +66,9 @@ typedef struct lo_microkernels {
   int dot_columns, dot_rows[LO_MAX_DOT_COLUMNS];
   double flops_per_ns; /* about what a core does: decides only how work is cut */
   lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
-  lo_dot_kernel dot[LO_MAX_DOT_COLUMNS][LO_MAX_DOT_ROWS];  /* [columns - 1][rows - 1] */
+  /* Tiles of one row by 1 or 2 vectors for one segment of k 1..13 and an epilogue; NULL: none. */
+  lo_microkernel resident[2][LO_MAX_RESIDENT];            /* [vectors - 1][k - 1] */
+  lo_dot_kernel dot[LO_MAX_DOT_COLUMNS][LO_MAX_DOT_ROWS]; /* [columns - 1][rows - 1] */
 } lo_microkernels;
 
 /* Memory of an epilogue's operand: element (i, j) at base + (i * stride + j) elements; NULL:

@@ -10,12 +10,11 @@
  * Whoever includes this file defines before: vec, LANES, SHAPE (the name), FLOPS_PER_NS,
  * vec_zero(), vec_load(p), vec_load_part(p, n) (n < LANES elements, then zeros), vec_store(p, v),
  * vec_store_part(p, v, n), vec_broadcast(p), vec_set(x), vec_fma(a, b, c), vec_add(a, b),
- * vec_max(a, b) (b where either is NaN), vec_store_sums(p, a, b, c, d) (the sums of four
- * vectors' lanes); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors)
- * of each tile), TILE_ROWS (the most rows for each number of vectors) and the same for dots:
- * DOT_COLUMNS, DOTS(X),
- * DOT_ROWS. The arrays below become registers, since all bounds are constants once
- * inlined. */
+ * vec_mul(a, b), vec_max(a, b) (b where either is NaN), vec_store_sums(p, a, b, c, d) (the sums of
+ * four vectors' lanes); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors) of each tile), TILE_ROWS
+ * (the most rows for each number of vectors) and the same for dots: DOT_COLUMNS, DOTS(X), DOT_ROWS.
+ * The arrays below become registers, since all bounds are constants once inlined. RESIDENT is the
+ * longest k whose W of two vectors stays in registers (0 or 13). */
 #include "backends/cpu/isa/isa.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -100,16 +99,17 @@ ALWAYS_INLINE void raise(vec sums[MOST_ROWS][VECTORS], int rows, int vectors) {
 }
 
 ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
-  const int64_t last = t->columns - (vectors - 1) * LANES;
+  const int64_t last = t->columns - (vectors - 1) * LANES, row = t->c_row;
+  float *c = t->c;
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++) {
-    float *c = t->c + r * t->c_row;
 #pragma GCC unroll 8
     for (int v = 0; v < vectors - 1; v++) vec_store(c + v * LANES, sums[r][v]);
     if (last == LANES)
       vec_store(c + (vectors - 1) * LANES, sums[r][vectors - 1]);
     else
       vec_store_part(c + (vectors - 1) * LANES, sums[r][vectors - 1], (int)last);
+    c += row;
   }
 }
 
@@ -143,6 +143,57 @@ ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
     tiles(t, rows, vectors, LO_K_MAJOR);                                                           \
   }
 TILES(TILE_FUNCTIONS)
+
+/* ---- Short k ---- */
+
+#if RESIDENT
+/* A tile of one row, `tiles` times, with all of W in registers: rows are independent chains, and
+ * their stores are spread among the multiply-adds. */
+ALWAYS_INLINE void resident(lo_tile *t, int depth, int vectors) {
+  const int64_t last = t->columns - (vectors - 1) * LANES, x_row = t->x_row, c_row = t->c_row;
+  const float *x = t->list->x + t->x_first, floor = t->relu ? 0.0f : -__builtin_inff();
+  const vec low = vec_broadcast(&floor);
+  float *c = t->c;
+  vec w[RESIDENT][2], bias[2];
+#pragma GCC unroll 16
+  for (int k = 0; k < depth; k++)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) w[k][v] = vec_load(t->list->w + k * t->w_step + v * LANES);
+#pragma GCC unroll 2
+  for (int v = 0; v < vectors; v++) {
+    const float *p = t->bias + v * LANES;
+    bias[v] = !t->bias                           ? vec_zero()
+              : v + 1 < vectors || last == LANES ? vec_load(p)
+                                                 : vec_load_part(p, last);
+  }
+  for (int64_t i = 0; i < t->tiles; i++) {
+    vec s[2];
+#pragma GCC unroll 16
+    for (int k = 0; k < depth; k++) {
+      const vec a = vec_broadcast(x + k);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) s[v] = k ? vec_fma(a, w[k][v], s[v]) : vec_mul(a, w[k][v]);
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) {
+      s[v] = vec_max(low, vec_add(s[v], bias[v]));
+      if (v + 1 < vectors || last == LANES)
+        vec_store(c + v * LANES, s[v]);
+      else
+        vec_store_part(c + v * LANES, s[v], (int)last);
+    }
+    x += x_row;
+    c += c_row;
+  }
+}
+
+#define RESIDENTS(X) UPTO_13(X, 1) UPTO_13(X, 2)
+#define RESIDENT_FUNCTION(depth, vectors)                                                          \
+  static void resident_##depth##_##vectors(lo_tile *t) {                                           \
+    resident(t, depth, vectors);                                                                   \
+  }
+RESIDENTS(RESIDENT_FUNCTION)
+#endif
 
 /* ---- Dot tiles ---- */
 
@@ -217,6 +268,7 @@ DOTS(DOT_FUNCTION)
 
 #define ROW_MAJOR(rows, vectors) [vectors - 1][rows - 1] = row_major_##rows##_##vectors,
 #define K_MAJOR(rows, vectors)   [vectors - 1][rows - 1] = k_major_##rows##_##vectors,
+#define RESIDENT_ENTRY(depth, v) [v - 1][depth - 1] = resident_##depth##_##v,
 #define DOT_ENTRY(rows, columns) [columns - 1][rows - 1] = dot_##rows##_##columns,
 #define STRING_(x)               #x
 #define STRING(x)                STRING_(x)
@@ -234,4 +286,7 @@ const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .flops_per_ns = FLOPS_PER_NS,
     .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}},
     .dot = {DOTS(DOT_ENTRY)},
+#if RESIDENT
+    .resident = {RESIDENTS(RESIDENT_ENTRY)},
+#endif
 };

@@ -11,6 +11,7 @@ typedef __m256 vec;
 #define vec_broadcast(p) _mm256_broadcast_ss(p)
 #define vec_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define vec_add(a, b)    _mm256_add_ps(a, b)
+#define vec_mul(a, b)    _mm256_mul_ps(a, b)
 #define vec_max(a, b)    _mm256_max_ps(a, b)
 
 /* Ones in the first n lanes. */
@@ -30,6 +31,7 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
+#define RESIDENT  0
 #define MOST_ROWS 6
 #define VECTORS   2
 #define TILES(X)  UPTO_6(X, 1) UPTO_6(X, 2)

@@ -11,6 +11,7 @@ typedef __m512 vec;
 #define vec_store(p, v)  _mm512_storeu_ps(p, v)
 #define vec_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define vec_add(a, b)    _mm512_add_ps(a, b)
+#define vec_mul(a, b)    _mm512_mul_ps(a, b)
 #define vec_max(a, b)    _mm512_max_ps(a, b)
 
 /* Into a register: folded into each multiply-add the load would be repeated. */
@@ -33,6 +34,7 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
 
+#define RESIDENT  13
 #define MOST_ROWS 14
 #define VECTORS   4
 #define TILES(X)  UPTO_14(X, 1) UPTO_14(X, 2) UPTO_8(X, 3) UPTO_6(X, 4)

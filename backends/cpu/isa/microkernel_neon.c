@@ -11,6 +11,7 @@ typedef float32x4_t vec;
 #define vec_broadcast(p) vld1q_dup_f32(p)
 #define vec_fma(a, b, c) vfmaq_f32(c, a, b)
 #define vec_add(a, b)    vaddq_f32(a, b)
+#define vec_mul(a, b)    vmulq_f32(a, b)
 #define vec_max(a, b)    vmaxq_f32(a, b)
 
 static inline vec vec_load_part(const float *p, int n) {
@@ -27,6 +28,7 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   vst1q_f32(p, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d)));
 }
 
+#define RESIDENT  13
 #define MOST_ROWS 12
 #define VECTORS   2
 #define TILES(X)  UPTO_12(X, 1) UPTO_12(X, 2)

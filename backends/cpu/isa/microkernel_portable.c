@@ -46,6 +46,7 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   for (int i = 0; i < 4; i++) p[i] = (v[i][0] + v[i][2]) + (v[i][1] + v[i][3]);
 }
 
+#define RESIDENT  0
 #define MOST_ROWS 4
 #define VECTORS   2
 #define TILES(X)  UPTO_4(X, 1) UPTO_4(X, 2)
