@@ -100,6 +100,17 @@ typedef struct lo_adam_step {
   bool decoupled;
 } lo_adam_step;
 
+/* Sums over a row run in this many lanes, whatever the vector's width; lo_fold (span.h) adds them.
+ * So many narrow rows are computed at once. */
+enum { LO_LANES = 16 };
+
+/* What softmax knows of LO_LANES rows: sum of exp(x - largest); a NaN shows in it, not in the
+ * largest.
+ */
+typedef struct lo_narrow {
+  float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES];
+} lo_narrow;
+
 /* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
  * place. */
 typedef struct lo_isa {
@@ -128,6 +139,10 @@ typedef struct lo_isa {
   bool (*any_nan)(const float *x, int64_t n);
   /* y = exp(x - shift), and the sums of y: lanes[j % 16] += y[j] */
   void (*exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n);
+  float (*log)(float x); /* of 0 or a normal number above */
+  /* LO_LANES rows, x[j * LO_LANES + row]: leaves exp(x - largest) in x; then x *= factors[row] */
+  void (*narrow_look)(float *x, int64_t n, lo_narrow *rows);
+  void (*narrow_scale)(float *x, int64_t n, const float *factors);
   void (*scale)(const float *x, float factor, float *y, int64_t n);     /* y = x * factor */
   void (*shift)(const float *x, float a, float b, float *y, int64_t n); /* y = (x - a) - b */
   /* lanes[j % 16] += p * (b - (x - a)) where p is not 0; mass[j % 16] += p */
