@@ -127,10 +127,74 @@ static void run_row(const job *w, int64_t i, partial *sum) {
   sum->loss += loss;
 }
 
+/* ---- Narrow rows with labels ---- */
+
+/* Whether the label is where the row's largest element first stands: a NaN, the largest of all,
+ * shows in the sum. */
+static bool is_first_largest(const job *w, const lo_narrow *rows, int r, int64_t i, int64_t label) {
+  if (rows->sum[r] != rows->sum[r]) return largest_at(w->isa, &w->logits, i, w->n) == label;
+  for (int64_t j = 0; j < label; j++)
+    if (logit(w, i, j) == rows->largest[r]) return false;
+  return logit(w, i, label) == rows->largest[r];
+}
+
+/* Before dlogits are written, which may stand on the logits. */
+static void narrow_losses(const job *w, const lo_narrow *rows, int64_t i, int64_t count,
+                          partial *sum) {
+  for (int r = 0; r < count; r++) {
+    const int64_t label = w->labels[i + r];
+    float loss = 0;
+    if (label != w->ignore) {
+      loss = rows->log_sum[r] - (logit(w, i + r, label) - rows->largest[r]);
+      if (w->wants_correct) sum->correct += is_first_largest(w, rows, r, i + r, label);
+    }
+    if (w->losses) w->losses[i + r] = loss;
+    sum->loss += loss;
+  }
+}
+
+/* scale * (softmax - truth), as `gradient` does; x as narrow_look left it. */
+static void narrow_gradient(const job *w, const lo_narrow *rows, int64_t i, int64_t count,
+                            float *x) {
+  float each[LO_LANES], factors[LO_LANES], truth[LO_LANES];
+  bool ignored = false;
+  for (int r = 0; r < LO_LANES; r++) {
+    each[r] = 1.0f / rows->sum[r];
+    factors[r] = w->scale * each[r];
+  }
+  for (int r = 0; r < count; r++) {
+    const int64_t label = w->labels[i + r];
+    if (label == w->ignore)
+      ignored = true;
+    else
+      truth[r] = w->scale * (x[label * LO_LANES + r] * each[r] - 1.0f);
+  }
+  w->isa->narrow_scale(x, w->n, factors);
+  for (int r = 0; r < count; r++)
+    if (w->labels[i + r] != w->ignore) x[w->labels[i + r] * LO_LANES + r] = truth[r];
+  lo_narrow_put(w->isa, &w->dlogits, i, count, w->n, x);
+  for (int r = 0; ignored && r < count; r++)
+    if (w->labels[i + r] == w->ignore) zero_row(w, i + r);
+}
+
+static void run_narrow(const job *w, int64_t i, int64_t count, partial *sum) {
+  float x[LO_LANES * LO_NARROW];
+  lo_narrow rows;
+  lo_narrow_get(w->isa, &w->logits, i, count, w->n, x);
+  w->isa->narrow_look(x, w->n, &rows);
+  narrow_losses(w, &rows, i, count, sum);
+  if (w->dlogits.base) narrow_gradient(w, &rows, i, count, x);
+}
+
 static void run_rows(void *arg, const lo_unit *unit) {
   const job *w = arg;
+  const int64_t end = unit->i + unit->rows;
   partial sum = {0, 0};
-  for (int64_t i = unit->i; i < unit->i + unit->rows; i++) run_row(w, i, &sum);
+  if (w->labels && w->n <= LO_NARROW)
+    for (int64_t i = unit->i; i < end; i += LO_LANES)
+      run_narrow(w, i, end - i < LO_LANES ? end - i : LO_LANES, &sum);
+  else
+    for (int64_t i = unit->i; i < end; i++) run_row(w, i, &sum);
   w->partials[unit->index] = sum;
 }
 

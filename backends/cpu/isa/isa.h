@@ -135,7 +135,9 @@ typedef struct lo_isa {
   void (*derive)(layerops_activation kind, float slope, const float *dy, const float *saved,
                  float *dx, int64_t n);
   void (*add)(const float *x, float *sum, int64_t n); /* sum += x */
-  float (*maximum)(const float *x, int64_t n);        /* NaN ignored; -infinity where n is 0 */
+  /* sum[j] = x[0, j] + x[1, j] + ..., in this order; rows > 0 */
+  void (*sum_rows)(const float *x, int64_t row, int64_t rows, float *sum, int64_t n);
+  float (*maximum)(const float *x, int64_t n); /* NaN ignored; -infinity where n is 0 */
   bool (*any_nan)(const float *x, int64_t n);
   /* y = exp(x - shift), and the sums of y: lanes[j % 16] += y[j] */
   void (*exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n);

@@ -79,6 +79,7 @@ DECLARE(void, lo_activate, layerops_activation kind, float slope, const float *x
 DECLARE(void, lo_derive, layerops_activation kind, float slope, const float *dy, const float *saved,
         float *dx, int64_t n);
 DECLARE(void, lo_add, const float *x, float *sum, int64_t n);
+DECLARE(void, lo_sum_rows, const float *x, int64_t row, int64_t rows, float *sum, int64_t n);
 DECLARE(float, lo_maximum, const float *x, int64_t n);
 DECLARE(bool, lo_any_nan, const float *x, int64_t n);
 DECLARE(void, lo_exp_sum, const float *x, float shift, float *y, float *lanes, int64_t n);

@@ -34,6 +34,31 @@ void LO_ISA_NAME(lo_add)(const float *restrict x, float *restrict sum, int64_t n
   for (int64_t j = 0; j < n; j++) sum[j] += x[j];
 }
 
+/* `count` vectors of columns, the last of them `left` wide. */
+LO_FN void sum_columns(const float *x, int64_t row, int64_t rows, float *sum, int count,
+                       int64_t left) {
+  vf s[4];
+#pragma GCC unroll 4
+  for (int q = 0; q < count; q++)
+    s[q] = v_load_upto(x + q * VECTOR, q + 1 < count ? VECTOR : left, v_all(0));
+  for (int64_t r = 1; r < rows; r++) {
+    x += row;
+#pragma GCC unroll 4
+    for (int q = 0; q < count; q++)
+      s[q] += v_load_upto(x + q * VECTOR, q + 1 < count ? VECTOR : left, v_all(0));
+  }
+#pragma GCC unroll 4
+  for (int q = 0; q < count; q++)
+    v_store_upto(sum + q * VECTOR, s[q], q + 1 < count ? VECTOR : left);
+}
+
+void LO_ISA_NAME(lo_sum_rows)(const float *x, int64_t row, int64_t rows, float *sum, int64_t n) {
+  int64_t j = 0;
+  for (; j + 4 * VECTOR <= n; j += 4 * VECTOR) sum_columns(x + j, row, rows, sum + j, 4, VECTOR);
+  for (; j + VECTOR <= n; j += VECTOR) sum_columns(x + j, row, rows, sum + j, 1, VECTOR);
+  if (j < n) sum_columns(x + j, row, rows, sum + j, 1, n - j);
+}
+
 /* Four vectors in turn, or each would wait for the last. */
 float LO_ISA_NAME(lo_maximum)(const float *x, int64_t n) {
   const vf least = v_all(-INFINITY);

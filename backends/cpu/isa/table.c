@@ -17,6 +17,7 @@ const lo_isa LO_ISA_NAME(lo_isa) = {
     .activate = LO_ISA_NAME(lo_activate),
     .derive = LO_ISA_NAME(lo_derive),
     .add = LO_ISA_NAME(lo_add),
+    .sum_rows = LO_ISA_NAME(lo_sum_rows),
     .maximum = LO_ISA_NAME(lo_maximum),
     .any_nan = LO_ISA_NAME(lo_any_nan),
     .exp_sum = LO_ISA_NAME(lo_exp_sum),
