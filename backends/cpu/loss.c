@@ -138,43 +138,42 @@ static bool is_first_largest(const job *w, const lo_narrow *rows, int r, int64_t
   return logit(w, i, label) == rows->largest[r];
 }
 
-/* Before dlogits are written, which may stand on the logits. */
-static void narrow_losses(const job *w, const lo_narrow *rows, int64_t i, int64_t count,
-                          partial *sum) {
-  for (int r = 0; r < count; r++) {
-    const int64_t label = w->labels[i + r];
-    float loss = 0;
-    if (label != w->ignore) {
-      loss = rows->log_sum[r] - (logit(w, i + r, label) - rows->largest[r]);
-      if (w->wants_correct) sum->correct += is_first_largest(w, rows, r, i + r, label);
-    }
-    if (w->losses) w->losses[i + r] = loss;
-    sum->loss += loss;
-  }
+/* Before dlogits are written, which may stand on the logits. Summed in a loop of their own, where
+ * the sum stays in a register. */
+static partial narrow_losses(const job *w, const lo_narrow *rows, int64_t i, int64_t count) {
+  const int32_t *labels = w->labels + i;
+  float losses[LO_LANES];
+  partial sum = {0, 0};
+  for (int r = 0; r < count; r++)
+    losses[r] = labels[r] == w->ignore
+                    ? 0.0f
+                    : rows->log_sum[r] - (logit(w, i + r, labels[r]) - rows->largest[r]);
+  for (int r = 0; r < count; r++) sum.loss += (double)losses[r];
+  if (w->losses) memcpy(w->losses + i, losses, (size_t)count * sizeof *losses);
+  for (int r = 0; w->wants_correct && r < count; r++)
+    if (labels[r] != w->ignore) sum.correct += is_first_largest(w, rows, r, i + r, labels[r]);
+  return sum;
 }
 
-/* scale * (softmax - truth), as `gradient` does; x as narrow_look left it. */
+/* scale * (softmax - truth), as `gradient` does; x as narrow_look left it. The labels' entries are
+ * written last: scalars stored to x would hold up the vectors loaded from it. */
 static void narrow_gradient(const job *w, const lo_narrow *rows, int64_t i, int64_t count,
                             float *x) {
-  float each[LO_LANES], factors[LO_LANES], truth[LO_LANES];
-  bool ignored = false;
-  for (int r = 0; r < LO_LANES; r++) {
-    each[r] = 1.0f / rows->sum[r];
-    factors[r] = w->scale * each[r];
-  }
-  for (int r = 0; r < count; r++) {
-    const int64_t label = w->labels[i + r];
-    if (label == w->ignore)
-      ignored = true;
-    else
-      truth[r] = w->scale * (x[label * LO_LANES + r] * each[r] - 1.0f);
-  }
-  w->isa->narrow_scale(x, w->n, factors);
+  const int32_t *labels = w->labels + i;
+  float truth[LO_LANES];
   for (int r = 0; r < count; r++)
-    if (w->labels[i + r] != w->ignore) x[w->labels[i + r] * LO_LANES + r] = truth[r];
+    if (labels[r] != w->ignore)
+      truth[r] = w->scale * (x[labels[r] * LO_LANES + r] * rows->inverse[r] - 1.0f);
+  w->isa->narrow_scale(x, w->n, rows, w->scale);
   lo_narrow_put(w->isa, &w->dlogits, i, count, w->n, x);
-  for (int r = 0; ignored && r < count; r++)
-    if (w->labels[i + r] == w->ignore) zero_row(w, i + r);
+  for (int r = 0; r < count; r++) {
+    if (labels[r] == w->ignore)
+      zero_row(w, i + r);
+    else if (w->dlogits.type == LAYEROPS_F32)
+      *(float *)lo_element(&w->dlogits, i + r, labels[r]) = truth[r];
+    else
+      lo_put(w->isa, &w->dlogits, i + r, labels[r], &truth[r], 1);
+  }
 }
 
 static void run_narrow(const job *w, int64_t i, int64_t count, partial *sum) {
@@ -182,7 +181,9 @@ static void run_narrow(const job *w, int64_t i, int64_t count, partial *sum) {
   lo_narrow rows;
   lo_narrow_get(w->isa, &w->logits, i, count, w->n, x);
   w->isa->narrow_look(x, w->n, &rows);
-  narrow_losses(w, &rows, i, count, sum);
+  const partial here = narrow_losses(w, &rows, i, count);
+  sum->loss += here.loss;
+  sum->correct += here.correct;
   if (w->dlogits.base) narrow_gradient(w, &rows, i, count, x);
 }
 

@@ -103,12 +103,11 @@ void lo_narrow_put(const lo_isa *isa, const lo_plane *to, int64_t i, int64_t cou
 }
 
 static void narrow_softmax(const job *w, int64_t i, int64_t count) {
-  float x[LO_LANES * LO_NARROW], inverse[LO_LANES];
+  float x[LO_LANES * LO_NARROW];
   lo_narrow rows;
   lo_narrow_get(w->isa, &w->x, i, count, w->n, x);
   w->isa->narrow_look(x, w->n, &rows);
-  for (int r = 0; r < LO_LANES; r++) inverse[r] = 1.0f / rows.sum[r];
-  w->isa->narrow_scale(x, w->n, inverse);
+  w->isa->narrow_scale(x, w->n, &rows, 1.0f);
   lo_narrow_put(w->isa, &w->y, i, count, w->n, x);
 }
 

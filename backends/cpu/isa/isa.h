@@ -108,7 +108,7 @@ enum { LO_LANES = 16 };
  * largest.
  */
 typedef struct lo_narrow {
-  float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES];
+  float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES], inverse[LO_LANES];
 } lo_narrow;
 
 /* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
@@ -142,9 +142,10 @@ typedef struct lo_isa {
   /* y = exp(x - shift), and the sums of y: lanes[j % 16] += y[j] */
   void (*exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n);
   float (*log)(float x); /* of 0 or a normal number above */
-  /* LO_LANES rows, x[j * LO_LANES + row]: leaves exp(x - largest) in x; then x *= factors[row] */
+  /* LO_LANES rows, x[j * LO_LANES + row]: leaves exp(x - largest) in x; then x *= scale *
+   * rows->inverse */
   void (*narrow_look)(float *x, int64_t n, lo_narrow *rows);
-  void (*narrow_scale)(float *x, int64_t n, const float *factors);
+  void (*narrow_scale)(float *x, int64_t n, const lo_narrow *rows, float scale);
   void (*scale)(const float *x, float factor, float *y, int64_t n);     /* y = x * factor */
   void (*shift)(const float *x, float a, float b, float *y, int64_t n); /* y = (x - a) - b */
   /* lanes[j % 16] += p * (b - (x - a)) where p is not 0; mass[j % 16] += p */

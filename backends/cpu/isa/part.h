@@ -85,7 +85,7 @@ DECLARE(bool, lo_any_nan, const float *x, int64_t n);
 DECLARE(void, lo_exp_sum, const float *x, float shift, float *y, float *lanes, int64_t n);
 DECLARE(float, lo_log, float x);
 DECLARE(void, lo_narrow_look, float *x, int64_t n, lo_narrow *rows);
-DECLARE(void, lo_narrow_scale, float *x, int64_t n, const float *factors);
+DECLARE(void, lo_narrow_scale, float *x, int64_t n, const lo_narrow *rows, float scale);
 DECLARE(void, lo_scale, const float *x, float factor, float *y, int64_t n);
 DECLARE(void, lo_shift, const float *x, float a, float b, float *y, int64_t n);
 DECLARE(void, lo_cross, const float *x, const float *p, float a, float b, float *lanes, float *mass,

@@ -152,13 +152,14 @@ void LO_ISA_NAME(lo_narrow_look)(float *x, int64_t n, lo_narrow *rows) {
     v_store(rows->largest + p * VECTOR, most);
     v_store(rows->sum + p * VECTOR, sum);
     v_store(rows->log_sum + p * VECTOR, v_log(sum));
+    v_store(rows->inverse + p * VECTOR, 1.0f / sum);
   }
 }
 
-void LO_ISA_NAME(lo_narrow_scale)(float *x, int64_t n, const float *factors) {
+void LO_ISA_NAME(lo_narrow_scale)(float *x, int64_t n, const lo_narrow *rows, float scale) {
 #pragma GCC unroll 4
   for (int p = 0; p < PARTS; p++) {
-    const vf factor = v_load(factors + p * VECTOR);
+    const vf factor = scale * v_load(rows->inverse + p * VECTOR);
     for (float *at = x + p * VECTOR, *end = at + n * LO_LANES; at < end; at += LO_LANES)
       v_store(at, v_load(at) * factor);
   }
