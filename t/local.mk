@@ -127,6 +127,8 @@ check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math %D%/cpu_team
 %C%_cpu_team_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_team_LDADD = $(inside)
 
+check_SCRIPTS += %D%/isa.t
+
 # The OpenCL backend: what is its own, and every operation once more as on the other class of devices.
 if HAVE_OPENCL
 check_PROGRAMS += %D%/opencl %D%/opencl_kernels
