@@ -21,7 +21,7 @@ const float *lo_row_exps(const lo_isa *isa, const lo_plane *x, const lo_row *row
 
 /* ---- Narrow rows: LO_LANES at once, a row a lane ---- */
 
-enum { LO_NARROW = 64 }; /* columns at most */
+enum { LO_NARROW = 128 }; /* columns at most */
 
 /* x[j * LO_LANES + r] = X[i + r, j] for r < count; the other lanes are 0. */
 void lo_narrow_get(const lo_isa *isa, const lo_plane *from, int64_t i, int64_t count, int64_t n,

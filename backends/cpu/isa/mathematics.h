@@ -42,7 +42,7 @@ LO_FN vf v_exp(vf x) {
   return v_exp_of_sum(x, v_all(-0.0f)); /* x + -0 is x: the compiler drops it */
 }
 
-/* log(x) for 0 and for x from the smallest normal number on, NaN included; Cephes' polynomial on
+/* log(x) for 0 and for x from the smallest normal number on, infinity and NaN included; Cephes' polynomial on
  * [sqrt(1/2), sqrt 2]. */
 LO_FN vf v_log(vf x) {
   vi exponent = ((vi)x - 0x3f3504f3) >> 23;
@@ -58,7 +58,7 @@ LO_FN vf v_log(vf x) {
   vf square = f * f, y = v_fma(p * f, square, e * -2.12194440e-4f);
   y = v_fma(e, v_all(0.693359375f), v_fma(square, v_all(-0.5f), y) + f);
   y = v_if_at_most(x, v_all(0.0f), v_all(-__builtin_inff()), y);
-  return v_if_at_most(x, v_all(__builtin_inff()), y, x); /* NaN */
+  return v_if_less(x, v_all(__builtin_inff()), y, x);
 }
 
 /* Cephes: an odd polynomial near 0, where 1 - 2 / (exp(2|x|) + 1) cancels. */
