@@ -69,7 +69,7 @@ void lo_column_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
            .across = across(m),
            .partials = scratch};
   const lo_plane to = lo_plane_of(sum, 0);
-  w.tasks = lo_parallel_width(ctx, 0.1 * (double)m->rows * (double)m->cols);
+  w.tasks = lo_parallel_width(ctx, 0.05 * (double)m->rows * (double)m->cols);
   if (w.tasks > w.units) w.tasks = w.units;
   if (w.units) lo_parallel(ctx, w.tasks, run_task, &w);
   finish(&w, beta, &to);

@@ -226,7 +226,7 @@ layerops_status lo_cpu_cross_entropy(layerops_context *ctx, const layerops_cross
   w.scale = (float)(lo_scalar(&a->grad_scale) * reduce);
   lo_grid grid = lo_grid_of_rows(m, n);
   LO_TRY(new_partials(ctx, &grid, &w.partials));
-  lo_grid_run(ctx, &grid, 0.8, run_rows, &w);
+  lo_grid_run(ctx, &grid, 0.5, run_rows, &w);
   partial sum = total(w.partials, &grid);
   if (lo_present(&a->loss)) *(float *)lo_address(&a->loss) = (float)(sum.loss * reduce);
   if (lo_present(&a->correct)) *(int32_t *)lo_address(&a->correct) = (int32_t)sum.correct;
@@ -265,7 +265,7 @@ layerops_status lo_cpu_mse(layerops_context *ctx, const layerops_mse_args *a) {
                .scale = (float)(lo_scalar(&a->grad_scale) * 2 * reduce)};
   ctx->kernel = w.isa->name;
   LO_TRY(new_partials(ctx, &grid, &w.partials));
-  lo_grid_run(ctx, &grid, 0.3, run_squares, &w);
+  lo_grid_run(ctx, &grid, 0.17, run_squares, &w);
   double loss = total(w.partials, &grid).loss * reduce;
   if (lo_present(&a->loss)) *(float *)lo_address(&a->loss) = (float)loss;
   return LAYEROPS_OK;

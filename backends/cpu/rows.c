@@ -134,6 +134,6 @@ layerops_status lo_cpu_softmax(layerops_context *ctx, const layerops_softmax_arg
            .n = a->y.cols,
            .log = a->log};
   ctx->kernel = w.isa->name;
-  lo_grid_run(ctx, &grid, 0.6, softmax_rows, &w);
+  lo_grid_run(ctx, &grid, 0.45, softmax_rows, &w);
   return LAYEROPS_OK;
 }
