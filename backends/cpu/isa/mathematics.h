@@ -1,6 +1,7 @@
 /* exp, log, tanh and the normal distribution on vectors, without branches; and the activations on
- * them. Rounding to nearest is assumed. Errors in ulp of the result, over all floats: see the table
- * in t/cpu_math.c. */
+ * them. Rounding to nearest is assumed. Errors in ulp of the result, as t/cpu_math.c measures them:
+ * exp 1.01 down to the smallest subnormal, log 0.82, tanh 1.33 (over all floats); sigmoid 2.4,
+ * silu 2.7, gelu 5.8 down to the subnormals, silu' 4.1, gelu' 3.8 (over one in 31). */
 #ifndef LO_ISA_MATHEMATICS_H
 #define LO_ISA_MATHEMATICS_H
 
@@ -42,8 +43,8 @@ LO_FN vf v_exp(vf x) {
   return v_exp_of_sum(x, v_all(-0.0f)); /* x + -0 is x: the compiler drops it */
 }
 
-/* log(x) for 0 and for x from the smallest normal number on, infinity and NaN included; Cephes' polynomial on
- * [sqrt(1/2), sqrt 2]. */
+/* log(x) for 0 and for x from the smallest normal number on, infinity and NaN included; Cephes'
+ * polynomial on [sqrt(1/2), sqrt 2]. */
 LO_FN vf v_log(vf x) {
   vi exponent = ((vi)x - 0x3f3504f3) >> 23;
   vf e = __builtin_convertvector(exponent, vf), f = (vf)((vi)x - (exponent << 23)) - 1.0f;
