@@ -1,6 +1,6 @@
 /* The vector mathematics of each instruction set against libm in double, over one in 331 of all
  * floats (a prime, so that all low bits appear) or, with LAYEROPS_TEST_LONG=1, all of them. Errors
- * in units of the last place. Bounds: what exp, log and tanh showed over all floats, and the others
+ * in units of the last place. Bounds: what exp and tanh showed over all floats, and the others
  * over one in 31, rounded up. */
 #include <config.h>
 
