@@ -14,6 +14,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/operands.c \
+	%D%/ops.c \
+	%D%/ops.h \
 	%D%/operands.h \
 	%D%/pattern.c \
 	%D%/pattern.h \

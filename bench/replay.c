@@ -284,6 +284,10 @@ static layerops_status make_mse(struct maker *mk) {
 static layerops_status make_sgd(struct maker *mk) {
   const struct bench_line *l = mk->line;
   layerops_sgd_args *a = &mk->call->args.sgd;
+  if (l->momentum) {
+    a->momentum = layerops_value(0.9);
+    TRY(zeros(mk, l->m, l->n, &a->velocity));
+  }
   a->lr = layerops_value(1e-6); /* stays finite however often it is repeated */
   TRY(input(mk, l->type, 1, l->m, l->n, &a->w));
   return input(mk, l->type, 1, l->m, l->n, &a->g);
@@ -425,5 +429,5 @@ void bench_line_work(const struct bench_line *l, double *flops, double *bytes) {
       batch *
           (size * (shapes[l->op].mk * m * k + shapes[l->op].nk * n * k + shapes[l->op].mn * m * n) +
            out * shapes[l->op].out * m * n + 4 * shapes[l->op].f32 * m * n) +
-      size * weights;
+      size * weights + (l->momentum ? 8 * m * n : 0);
 }

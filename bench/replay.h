@@ -16,6 +16,7 @@ struct bench_line {
   char truth[16];
   layerops_activation activation;
   int64_t block, blocks, log, packed;
+  bool momentum; /* no line tells it */
 };
 
 /* False: the first thing in the line that is not understood, in why. */

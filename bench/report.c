@@ -17,9 +17,18 @@ static double sol_pct(const struct bench_result *r) {
   return r->bound > 0 ? 100 * r->bound / r->stats->median : NAN;
 }
 
-bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
-                        FILE *file) {
-  *report = (struct bench_report){.format = format, .peers = peers, .file = file};
+static double gbytes(const struct bench_result *r) {
+  return r->bytes / r->stats->median * 1e-9;
+}
+
+static double ns_an_element(const struct bench_result *r) {
+  return r->stats->median / r->elements * 1e9;
+}
+
+static bool begin(struct bench_report *report) {
+  const enum bench_format format = report->format;
+  const bool peers = report->peers, rates = report->rates;
+  FILE *file = report->file;
   if (format == BENCH_JSON) {
     report->results = json_array();
     report->skipped = json_array();
@@ -27,11 +36,24 @@ bool bench_report_begin(struct bench_report *report, enum bench_format format, b
     return report->results && report->skipped && report->peer_list;
   }
   if (format == BENCH_TSV)
-    return fprintf(file,
-                   "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct%s\n",
-                   peers ? "\tratio" : "") > 0;
-  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s%s  %s\n", "id", "device", "dtype",
-                 "thr", "median", "GFLOP/s", "error", "sol%", peers ? "  ratio" : "", "kernel") > 0;
+    return fprintf(
+               file,
+               "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct%s%s\n",
+               peers ? "\tratio" : "", rates ? "\tgbs\tns_element" : "") > 0;
+  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s%s%s  %s\n", "id", "device", "dtype",
+                 "thr", "median", "GFLOP/s", "error", "sol%", peers ? "  ratio" : "",
+                 rates ? "   GB/s ns/elem" : "", "kernel") > 0;
+}
+
+bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
+                        FILE *file) {
+  *report = (struct bench_report){.format = format, .peers = peers, .file = file};
+  return begin(report);
+}
+
+bool bench_report_begin_rates(struct bench_report *report, enum bench_format format, FILE *file) {
+  *report = (struct bench_report){.format = format, .peers = true, .rates = true, .file = file};
+  return begin(report);
 }
 
 /* A peer's row says so in the column of the kernel. */
@@ -46,6 +68,7 @@ static bool tsv_row(const struct bench_report *report, const struct bench_result
   fprintf(report->file, "%s\t%s\t%s\t%d\t%s\t%.6g\t%.6g\t%.3g\t%.4g", r->id, r->device, r->dtype,
           r->threads, kernel, r->stats->median, gflops(r), r->max_rel_err, sol_pct(r));
   if (report->peers) fprintf(report->file, "\t%.4g", r->ratio > 0 ? r->ratio : NAN);
+  if (report->rates) fprintf(report->file, "\t%.4g\t%.4g", gbytes(r), ns_an_element(r));
   return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
 }
 
@@ -59,12 +82,13 @@ static void format_time(double seconds, char *text, size_t size) {
 }
 
 static bool table_row(const struct bench_report *report, const struct bench_result *r) {
-  char kernel[160], time[32], ratio[16] = "";
+  char kernel[160], time[32], ratio[16] = "", rates[40] = "";
   kernel_name(r, kernel, sizeof kernel);
   format_time(r->stats->median, time, sizeof time);
   if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio > 0 ? r->ratio : NAN);
-  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g%s  %s\n", r->id, r->device,
-          r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r), ratio, kernel);
+  if (report->rates) snprintf(rates, sizeof rates, " %6.3g %7.3g", gbytes(r), ns_an_element(r));
+  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g%s%s  %s\n", r->id, r->device,
+          r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r), ratio, rates, kernel);
   return fflush(report->file) == 0;
 }
 

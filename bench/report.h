@@ -17,10 +17,10 @@ struct bench_result {
   const char *activation, *pattern;                 /* NULL: none */
   int threads;                                      /* 0: not a matter of threads (GPUs) */
   int64_t m, n, k, block, blocks;
-  double flops, bytes;
-  double bound;       /* seconds; 0: no device file describes the device */
-  double max_rel_err; /* NAN: not checked */
-  double ratio;       /* time / the time of layerops; 0: not measured beside it */
+  double flops, bytes, elements; /* elements: with the report's rates */
+  double bound;                  /* seconds; 0: no device file describes the device */
+  double max_rel_err;            /* NAN: not checked */
+  double ratio;                  /* time / the time of layerops; 0: not measured beside it */
   const struct bench_stats *stats;
 };
 
@@ -29,12 +29,15 @@ enum bench_format { BENCH_TABLE, BENCH_TSV, BENCH_JSON };
 struct bench_report {
   enum bench_format format;
   bool peers; /* the column `ratio` */
+  bool rates; /* the columns of bytes a second and of time an element */
   FILE *file;
   json_t *results, *skipped, *peer_list; /* BENCH_JSON: what came so far */
 };
 
 bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
                         FILE *file);
+/* With rates as well. */
+bool bench_report_begin_rates(struct bench_report *report, enum bench_format format, FILE *file);
 bool bench_report_row(struct bench_report *report, const struct bench_result *result);
 
 /* A row that a contender could not do, and why. Only the run file keeps it: the caller tells the

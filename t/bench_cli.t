@@ -50,7 +50,7 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads peers replay tsv json bound rounds seconds seed; do
+for option in suite device tier rows dtype threads peers replay ops tsv json bound rounds seconds seed; do
   like "help tells --$option" "^  --$option"
 done
 misused 'no suite' 'either --suite FILE or --replay LINE'
@@ -64,6 +64,8 @@ misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
 misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
 misused 'row' "has no row 'sq3'" --suite "$layers" --rows odd2,sq3 --device reference
 misused 'no such file' "$scratch/none: No such file" --suite "$scratch/none"
+misused 'suite and ops' 'either --suite' --suite "$layers" --ops all
+misused 'an operation that is none' "no operation 'conv'; there are all, relu, .*gather" --ops gelu,conv
 misused 'replay of nonsense' "'conv' is not an operation" --replay 'layerops: conv'
 misused 'replay from empty input' 'not a line of LAYEROPS_VERBOSE' --replay -
 printf 'a\tS\t2\t3\tx\trelu\there\n' >"$scratch/bad.tsv"
@@ -225,4 +227,17 @@ if [ -w /dev/full ]; then
 else
   skip 'a full disk' 'no /dev/full here'
 fi
+# ---- operations that are no products
+check 'operations on cpu' "$tool" bench --ops softmax,momentum,column_sum --device cpu --threads 1 \
+  --tsv $quick
+table 'the table of operations'
+like 'its header' "${tab}ratio${tab}gbs${tab}ns_element\$"
+column 1 '(softmax|momentum|column_sum)/(L[123]|DRAM|64x10|64x128|1024x128)' 'the operations asked for'
+column 11 '[0-9.e+-]+' 'bytes a second'
+for kernel in layerops copy; do # 3 operations on 7 shapes
+  pattern=$([ $kernel = copy ] && echo '^peer:copy$' || echo '^[a-z0-9_]*$')
+  [ "$(cut -f 5 "$scratch/rows.tsv" | sed 1d | grep -c "$pattern")" -eq 21 ]
+  result $? "$kernel at each shape" <"$scratch/rows.tsv"
+done
+
 done_testing

@@ -121,10 +121,13 @@ check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math %D%/cpu_team
 %C%_cpu_cgroup_SOURCES = %D%/cpu_cgroup.c %D%/scratch.h %D%/tap.h
 %C%_cpu_cgroup_LDADD = $(inside)
 %C%_cpu_math_SOURCES = %D%/cpu_math.c %D%/tap.h
+%C%_cpu_math_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_math_LDADD = $(inside)
 %C%_cpu_team_SOURCES = %D%/cpu_team.c %D%/cpu_work.h %D%/tap.h
 %C%_cpu_team_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_team_LDADD = $(inside)
+
+check_SCRIPTS += %D%/isa.t
 
 # The OpenCL backend: what is its own, and every operation once more as on the other class of devices.
 if HAVE_OPENCL

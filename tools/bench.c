@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/session.h"
+#include "bench/ops.h"
 #include "tools/progress.h"
 #include "tools/tool.h"
 
 #define COMMAND "bench"
 
 struct settings {
-  const char *suite, *rows, *replay, *bound;
+  const char *suite, *rows, *replay, *ops, *bound;
   const char *devices[BENCH_MAX_DEVICES + 1]; /* ends with NULL */
   char tier;                                  /* 0: as the device suits */
   const struct bench_type *type;
@@ -62,6 +62,10 @@ static const struct tool_option options[] = {
      "repeat the call that a line of LAYEROPS_VERBOSE=1\ntells of; -: "
      "the line on standard input",
      parse_text, FIELD(replay)},
+    {"ops", "LIST", "a list of operations",
+     "instead of a suite these operations that are no products\n(gelu,adam; all), on shapes of "
+     "each level of the memory,\nbeside a copy of as many bytes",
+     parse_text, FIELD(ops)},
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
     {"bound", "FILE", "a file",
@@ -77,7 +81,7 @@ static const struct tool_option options[] = {
 
 static const struct tool_usage usage = {
     .command = COMMAND,
-    .synopsis = "--suite FILE | --replay LINE [OPTION]...",
+    .synopsis = "--suite FILE | --replay LINE | --ops LIST [OPTION]...",
     .text =
         "Measures each layer of a suite on data from a seed, and checks the results against\n"
         "float64. A suite has one layer a line, tab-separated: id tier m n k act source; or, with\n"
@@ -91,6 +95,8 @@ static const struct tool_usage usage = {
         "                       the median; above 100: faster than the device file says\n"
         "  ratio                a peer's time over ours, above 1 ours is the faster: the median\n"
         "                       of the rounds' ratios, not the ratio of the medians\n"
+        "  GB/s (gbs)           with --ops: of bytes, every operand moved once\n"
+        "  ns/elem (ns_element) with --ops: time an element of [m, n]\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
         "What is not known is nan. A row that a device cannot do is left out, and told on\n"
         "standard error. Exit status 1: a result was wrong or a call failed.",
@@ -210,18 +216,29 @@ static int run_replay(struct bench_session *s, const struct settings *o) {
   return finish(s, good);
 }
 
+static int run_ops(struct bench_session *s, const struct settings *o) {
+  char why[1024];
+  if (!bench_ops_known(o->ops, why, sizeof why)) return tool_misused(COMMAND, "--ops: %s", why);
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  bool good = bench_report_begin_rates(&s->report, format_of(o), stdout);
+  for (int t = 0; good && t < s->target_count; t++) good = bench_ops_measure(s, o->ops, t);
+  return finish(s, good);
+}
+
 int tool_bench(int argc, char **argv) {
   struct settings o = {.type = &bench_types[0], .seed = 1};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
-  if (!o.suite == !o.replay)
-    return tool_misused(COMMAND, "give either --suite FILE or --replay LINE");
+  if (!!o.suite + !!o.replay + !!o.ops != 1)
+    return tool_misused(COMMAND, "give either --suite FILE or --replay LINE or --ops LIST");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {
       .plan = BENCH_PLAN_DEFAULT, .type = o.type, .seed = o.seed, .bound_file = o.bound};
   if (o.rounds) session.plan.rounds = o.rounds;
   if (o.seconds > 0) session.plan.round_seconds = o.seconds;
-  status = o.suite ? read_and_run_suite(&session, &o) : run_replay(&session, &o);
+  status = o.suite    ? read_and_run_suite(&session, &o)
+           : o.replay ? run_replay(&session, &o)
+                      : run_ops(&session, &o);
   bench_session_close(&session);
   return status;
 }

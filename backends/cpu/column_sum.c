@@ -28,6 +28,10 @@ static void run_unit(const job *w, int64_t slice, int64_t j) {
   float copy[LO_SPAN], *sum = w->partials + slice * w->cols + j;
   const int64_t n = w->cols - j < LO_SPAN ? w->cols - j : LO_SPAN;
   const int64_t begin = slice * SLICE, end = begin + SLICE < w->rows ? begin + SLICE : w->rows;
+  if (w->m.type == LAYEROPS_F32) {
+    w->isa->sum_rows(lo_element(&w->m, begin, j), w->m.stride, end - begin, sum, n);
+    return;
+  }
   w->isa->load(w->m.type, lo_element(&w->m, begin, j), sum, n);
   for (int64_t i = begin + 1; i < end; i++)
     w->isa->add(lo_get(w->isa, &w->m, i, j, n, copy), sum, n);
@@ -65,7 +69,7 @@ void lo_column_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
            .across = across(m),
            .partials = scratch};
   const lo_plane to = lo_plane_of(sum, 0);
-  w.tasks = lo_parallel_width(ctx, 0.1 * (double)m->rows * (double)m->cols);
+  w.tasks = lo_parallel_width(ctx, 0.05 * (double)m->rows * (double)m->cols);
   if (w.tasks > w.units) w.tasks = w.units;
   if (w.units) lo_parallel(ctx, w.tasks, run_task, &w);
   finish(&w, beta, &to);

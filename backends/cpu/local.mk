@@ -7,6 +7,7 @@ isa_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) -ffp-contract=off -fno-math-errno
 isa_sources = \
 	%D%/isa/activation.c \
 	%D%/isa/convert.c \
+	%D%/isa/element.h \
 	%D%/isa/finish.c \
 	%D%/isa/isa.h \
 	%D%/isa/mathematics.h \
@@ -15,7 +16,8 @@ isa_sources = \
 	%D%/isa/part.h \
 	%D%/isa/rows.c \
 	%D%/isa/table.c \
-	%D%/isa/transpose.c
+	%D%/isa/transpose.c \
+	%D%/isa/vector.h
 
 library_parts += %D%/libcpu.la
 %C%_libcpu_la_CFLAGS = $(cpu_cflags)

@@ -127,10 +127,75 @@ static void run_row(const job *w, int64_t i, partial *sum) {
   sum->loss += loss;
 }
 
+/* ---- Narrow rows with labels ---- */
+
+/* Whether the label is where the row's largest element first stands: a NaN, the largest of all,
+ * shows in the sum. */
+static bool is_first_largest(const job *w, const lo_narrow *rows, int r, int64_t i, int64_t label) {
+  if (rows->sum[r] != rows->sum[r]) return largest_at(w->isa, &w->logits, i, w->n) == label;
+  for (int64_t j = 0; j < label; j++)
+    if (logit(w, i, j) == rows->largest[r]) return false;
+  return logit(w, i, label) == rows->largest[r];
+}
+
+/* Before dlogits are written, which may stand on the logits. Summed in a loop of their own, where
+ * the sum stays in a register. */
+static partial narrow_losses(const job *w, const lo_narrow *rows, int64_t i, int64_t count) {
+  const int32_t *labels = w->labels + i;
+  float losses[LO_LANES];
+  partial sum = {0, 0};
+  for (int r = 0; r < count; r++)
+    losses[r] = labels[r] == w->ignore
+                    ? 0.0f
+                    : rows->log_sum[r] - (logit(w, i + r, labels[r]) - rows->largest[r]);
+  for (int r = 0; r < count; r++) sum.loss += (double)losses[r];
+  if (w->losses) memcpy(w->losses + i, losses, (size_t)count * sizeof *losses);
+  for (int r = 0; w->wants_correct && r < count; r++)
+    if (labels[r] != w->ignore) sum.correct += is_first_largest(w, rows, r, i + r, labels[r]);
+  return sum;
+}
+
+/* scale * (softmax - truth), as `gradient` does; x as narrow_look left it. The labels' entries are
+ * written last: scalars stored to x would hold up the vectors loaded from it. */
+static void narrow_gradient(const job *w, const lo_narrow *rows, int64_t i, int64_t count,
+                            float *x) {
+  const int32_t *labels = w->labels + i;
+  float truth[LO_LANES];
+  for (int r = 0; r < count; r++)
+    if (labels[r] != w->ignore)
+      truth[r] = w->scale * (x[labels[r] * LO_LANES + r] * rows->inverse[r] - 1.0f);
+  w->isa->narrow_scale(x, w->n, rows, w->scale);
+  lo_narrow_put(w->isa, &w->dlogits, i, count, w->n, x);
+  for (int r = 0; r < count; r++) {
+    if (labels[r] == w->ignore)
+      zero_row(w, i + r);
+    else if (w->dlogits.type == LAYEROPS_F32)
+      *(float *)lo_element(&w->dlogits, i + r, labels[r]) = truth[r];
+    else
+      lo_put(w->isa, &w->dlogits, i + r, labels[r], &truth[r], 1);
+  }
+}
+
+static void run_narrow(const job *w, int64_t i, int64_t count, partial *sum) {
+  float x[LO_LANES * LO_NARROW];
+  lo_narrow rows;
+  lo_narrow_get(w->isa, &w->logits, i, count, w->n, x);
+  w->isa->narrow_look(x, w->n, &rows);
+  const partial here = narrow_losses(w, &rows, i, count);
+  sum->loss += here.loss;
+  sum->correct += here.correct;
+  if (w->dlogits.base) narrow_gradient(w, &rows, i, count, x);
+}
+
 static void run_rows(void *arg, const lo_unit *unit) {
   const job *w = arg;
+  const int64_t end = unit->i + unit->rows;
   partial sum = {0, 0};
-  for (int64_t i = unit->i; i < unit->i + unit->rows; i++) run_row(w, i, &sum);
+  if (w->labels && w->n <= LO_NARROW)
+    for (int64_t i = unit->i; i < end; i += LO_LANES)
+      run_narrow(w, i, end - i < LO_LANES ? end - i : LO_LANES, &sum);
+  else
+    for (int64_t i = unit->i; i < end; i++) run_row(w, i, &sum);
   w->partials[unit->index] = sum;
 }
 
@@ -161,7 +226,7 @@ layerops_status lo_cpu_cross_entropy(layerops_context *ctx, const layerops_cross
   w.scale = (float)(lo_scalar(&a->grad_scale) * reduce);
   lo_grid grid = lo_grid_of_rows(m, n);
   LO_TRY(new_partials(ctx, &grid, &w.partials));
-  lo_grid_run(ctx, &grid, 0.8, run_rows, &w);
+  lo_grid_run(ctx, &grid, 0.5, run_rows, &w);
   partial sum = total(w.partials, &grid);
   if (lo_present(&a->loss)) *(float *)lo_address(&a->loss) = (float)(sum.loss * reduce);
   if (lo_present(&a->correct)) *(int32_t *)lo_address(&a->correct) = (int32_t)sum.correct;
@@ -200,7 +265,7 @@ layerops_status lo_cpu_mse(layerops_context *ctx, const layerops_mse_args *a) {
                .scale = (float)(lo_scalar(&a->grad_scale) * 2 * reduce)};
   ctx->kernel = w.isa->name;
   LO_TRY(new_partials(ctx, &grid, &w.partials));
-  lo_grid_run(ctx, &grid, 0.3, run_squares, &w);
+  lo_grid_run(ctx, &grid, 0.17, run_squares, &w);
   double loss = total(w.partials, &grid).loss * reduce;
   if (lo_present(&a->loss)) *(float *)lo_address(&a->loss) = (float)loss;
   return LAYEROPS_OK;

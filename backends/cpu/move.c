@@ -36,6 +36,35 @@ typedef struct job {
   const int32_t *index; /* of gather, else NULL */
 } job;
 
+/* Of one type: as few calls of memcpy as there can be, which then knows what is too large for the
+ * caches. */
+typedef struct block {
+  lo_plane x, y;
+  int64_t rows, bytes, tasks; /* bytes of a row */
+} block;
+
+static void copy_task(void *arg, int64_t task) {
+  const block *w = arg;
+  const bool by_rows = w->rows > 1;
+  int64_t begin, end;
+  lo_share(by_rows ? w->rows : w->bytes, w->tasks, task, &begin, &end);
+  if (!by_rows) {
+    memcpy(w->y.base + begin, w->x.base + begin, (size_t)(end - begin));
+    return;
+  }
+  for (int64_t i = begin; i < end; i++)
+    memcpy(lo_element(&w->y, i, 0), lo_element(&w->x, i, 0), (size_t)w->bytes);
+}
+
+static void copy_block(layerops_context *ctx, const lo_grid *grid, const job *w, double ns) {
+  const int64_t size = (int64_t)layerops_type_size(w->x.type);
+  block b = {.x = w->x, .y = w->y, .rows = grid->rows, .bytes = grid->cols * size};
+  if (b.x.base == b.y.base) return; /* the door lets no other overlap pass */
+  b.tasks = lo_parallel_width(ctx, ns * (double)grid->rows * (double)grid->cols);
+  if (b.rows > 1 && b.tasks > b.rows) b.tasks = b.rows;
+  lo_parallel(ctx, b.tasks, copy_task, &b);
+}
+
 static void copy_unit(void *arg, const lo_unit *unit) {
   const job *w = arg;
   LO_FOR_SPANS(unit, i, j, n) {
@@ -52,7 +81,10 @@ layerops_status lo_cpu_copy(layerops_context *ctx, const layerops_copy_args *a) 
   lo_grid grid = lo_grid_of((const layerops_matrix *const[]){&a->x, &a->y}, 2);
   job w = {.isa = lo_cpu_of(ctx)->isa, .x = lo_plane_of(&a->x, 0), .y = lo_plane_of(&a->y, 0)};
   ctx->kernel = w.isa->name;
-  lo_grid_run(ctx, &grid, move_cost(&a->x, &a->y), copy_unit, &w);
+  if (a->x.type == a->y.type)
+    copy_block(ctx, &grid, &w, move_cost(&a->x, &a->y));
+  else
+    lo_grid_run(ctx, &grid, move_cost(&a->x, &a->y), copy_unit, &w);
   return LAYEROPS_OK;
 }
 

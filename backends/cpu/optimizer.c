@@ -43,7 +43,7 @@ layerops_status lo_cpu_sgd(layerops_context *ctx, const layerops_sgd_args *a) {
                         .weight_decay = (float)lo_scalar(&a->weight_decay),
                         .nesterov = a->nesterov};
   ctx->kernel = t.isa->name;
-  lo_grid_run(ctx, &grid, 0.3, update, &t);
+  lo_grid_run(ctx, &grid, 0.12, update, &t);
   return LAYEROPS_OK;
 }
 
@@ -72,6 +72,6 @@ layerops_status lo_cpu_adam(layerops_context *ctx, const layerops_adam_args *a) 
            .second = lo_plane_of(&a->v, 0),
            .adam = adam_step(a)};
   ctx->kernel = t.isa->name;
-  lo_grid_run(ctx, &grid, 0.6, update, &t);
+  lo_grid_run(ctx, &grid, 0.36, update, &t);
   return LAYEROPS_OK;
 }

@@ -1,4 +1,5 @@
-/* softmax: a row in one piece where it fits on the stack, else in three passes over its spans. */
+/* softmax: narrow rows side by side; others one by one, a row in one piece where it fits on the
+ * stack, else in three passes over its spans. */
 #include <config.h>
 
 #include <math.h>
@@ -24,7 +25,7 @@ lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, f
     isa->exp_sum(lo_get(isa, x, i, j, length, copy), row.largest, to, lanes, length);
   }
   row.sum = lo_fold(lanes);
-  row.log_sum = (float)log((double)row.sum);
+  row.log_sum = isa->log(row.sum);
   return row;
 }
 
@@ -73,8 +74,51 @@ static void softmax_row(const job *w, int64_t i) {
   }
 }
 
+/* ---- Narrow rows ---- */
+
+void lo_narrow_get(const lo_isa *isa, const lo_plane *from, int64_t i, int64_t count, int64_t n,
+                   float *x) {
+  float copy[LO_LANES * LO_NARROW];
+  const float *rows = lo_element(from, i, 0);
+  int64_t row = from->stride;
+  if (from->type != LAYEROPS_F32) {
+    isa->load_rows(from->type, rows, row, copy, LO_NARROW, count, n);
+    rows = copy;
+    row = LO_NARROW;
+  }
+  if (count < LO_LANES) memset(x, 0, (size_t)(n * LO_LANES) * sizeof *x);
+  isa->transpose(rows, row, x, LO_LANES, count, n);
+}
+
+void lo_narrow_put(const lo_isa *isa, const lo_plane *to, int64_t i, int64_t count, int64_t n,
+                   const float *x) {
+  float copy[LO_LANES * LO_NARROW];
+  if (to->type == LAYEROPS_F32) {
+    isa->transpose(x, LO_LANES, lo_element(to, i, 0), to->stride, n, count);
+    return;
+  }
+  isa->transpose(x, LO_LANES, copy, LO_NARROW, n, count);
+  for (int64_t r = 0; r < count; r++)
+    isa->store(to->type, copy + r * LO_NARROW, lo_element(to, i + r, 0), n);
+}
+
+static void narrow_softmax(const job *w, int64_t i, int64_t count) {
+  float x[LO_LANES * LO_NARROW];
+  lo_narrow rows;
+  lo_narrow_get(w->isa, &w->x, i, count, w->n, x);
+  w->isa->narrow_look(x, w->n, &rows);
+  w->isa->narrow_scale(x, w->n, &rows, 1.0f);
+  lo_narrow_put(w->isa, &w->y, i, count, w->n, x);
+}
+
 static void softmax_rows(void *arg, const lo_unit *unit) {
   const job *w = arg;
+  const int64_t end = unit->i + unit->rows;
+  if (!w->log && w->n <= LO_NARROW) {
+    for (int64_t i = unit->i; i < end; i += LO_LANES)
+      narrow_softmax(w, i, end - i < LO_LANES ? end - i : LO_LANES);
+    return;
+  }
   for (int64_t i = unit->i; i < unit->i + unit->rows; i++)
     if (w->log)
       log_softmax_row(w, i);
@@ -90,6 +134,6 @@ layerops_status lo_cpu_softmax(layerops_context *ctx, const layerops_softmax_arg
            .n = a->y.cols,
            .log = a->log};
   ctx->kernel = w.isa->name;
-  lo_grid_run(ctx, &grid, 0.6, softmax_rows, &w);
+  lo_grid_run(ctx, &grid, 0.45, softmax_rows, &w);
   return LAYEROPS_OK;
 }

@@ -19,4 +19,15 @@ lo_row lo_row_look(const lo_isa *isa, const lo_plane *x, int64_t i, int64_t n, f
 const float *lo_row_exps(const lo_isa *isa, const lo_plane *x, const lo_row *row, int64_t i,
                          int64_t j, int64_t n, float *exps);
 
+/* ---- Narrow rows: LO_LANES at once, a row a lane ---- */
+
+enum { LO_NARROW = 128 }; /* columns at most */
+
+/* x[j * LO_LANES + r] = X[i + r, j] for r < count; the other lanes are 0. */
+void lo_narrow_get(const lo_isa *isa, const lo_plane *from, int64_t i, int64_t count, int64_t n,
+                   float *x);
+/* And back. */
+void lo_narrow_put(const lo_isa *isa, const lo_plane *to, int64_t i, int64_t count, int64_t n,
+                   const float *x);
+
 #endif

@@ -10,7 +10,8 @@
 enum { LO_SPAN = 512 }; /* floats of a copy: several live on the stack */
 
 static inline void *lo_element(const lo_plane *p, int64_t i, int64_t j) {
-  return p->base + (i * p->stride + j) * (int64_t)layerops_type_size(p->type);
+  const int64_t size = p->type == LAYEROPS_F32 ? 4 : (int64_t)layerops_type_size(p->type);
+  return p->base + (i * p->stride + j) * size;
 }
 
 /* n elements from (i, j) on, to read. */

@@ -55,7 +55,7 @@ layerops_status lo_cpu_transpose(layerops_context *ctx, const layerops_transpose
            .rows = a->x.rows,
            .cols = a->x.cols};
   ctx->kernel = w.isa->name;
-  w.tasks = lo_parallel_width(ctx, 0.3 * (double)w.rows * (double)w.cols);
+  w.tasks = lo_parallel_width(ctx, 0.15 * (double)w.rows * (double)w.cols);
   lo_parallel(ctx, w.tasks, run_task, &w);
   return LAYEROPS_OK;
 }

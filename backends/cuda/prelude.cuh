@@ -11,8 +11,9 @@
 LO_FN float lo_exp(float x) {
   return expf(x);
 }
-LO_FN float lo_erfc(float x) {
-  return erfcf(x);
+LO_FN float lo_normal(float x, float *density) {
+  *density = 0.3989422804014327f * expf(-0.5f * x * x);
+  return 0.5f * erfcf(-0.7071067811865476f * x);
 }
 LO_FN float lo_tanh(float x) {
   return tanhf(x);

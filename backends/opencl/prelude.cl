@@ -154,8 +154,11 @@ LO_FN float lo_lanes_max(lo_vec v) {
 
 /* ---- for activation.h ---- */
 #define lo_exp(x) exp(x)
-#define lo_erfc(x) erfc(x)
 #define lo_rcp(x) (1.0f / (x))
+LO_FN lo_vec lo_normal(lo_vec x, lo_vec *density) {
+  *density = 0.3989422804014327f * exp(-0.5f * x * x);
+  return 0.5f * erfc(-0.7071067811865476f * x);
+}
 /* The built-in function may stop at the number before 1, even at infinity (PoCL's does). */
 LO_FN lo_vec lo_tanh(lo_vec x) { return fabs(x) > 9.1f ? copysign((lo_vec)(1.0f), x) : tanh(x); }
 

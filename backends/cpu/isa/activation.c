@@ -14,17 +14,30 @@
   X(LO_ACT_TANH)                                                                                   \
   X(LO_ACT_IDENTITY)
 
+LO_FN void activate(int kind, vf slope, const float *x, float *y, int64_t n) {
+  V_EACH(n, j, left, {
+    vf v = v_load_upto(x + j, left, v_all(0));
+    v_store_upto(y + j, lo_activation(kind, v, slope), left);
+  });
+}
+
 void LO_ISA_NAME(lo_activate)(layerops_activation kind, float slope, const float *x, float *y,
                               int64_t n) {
   switch (kind) {
 #define X(constant)                                                                                \
   case constant:                                                                                   \
-    LO_EACH                                                                                        \
-    for (int64_t j = 0; j < n; j++) y[j] = lo_activation(constant, x[j], slope);                   \
+    activate(constant, v_all(slope), x, y, n);                                                     \
     break;
     KINDS(X)
 #undef X
   }
+}
+
+LO_FN void derive(int kind, vf slope, const float *dy, const float *saved, float *dx, int64_t n) {
+  V_EACH(n, j, left, {
+    vf d = lo_activation_derivative(kind, v_load_upto(saved + j, left, v_all(0)), slope);
+    v_store_upto(dx + j, v_load_upto(dy + j, left, v_all(0)) * d, left);
+  });
 }
 
 void LO_ISA_NAME(lo_derive)(layerops_activation kind, float slope, const float *dy,
@@ -32,9 +45,7 @@ void LO_ISA_NAME(lo_derive)(layerops_activation kind, float slope, const float *
   switch (kind) {
 #define X(constant)                                                                                \
   case constant:                                                                                   \
-    LO_EACH                                                                                        \
-    for (int64_t j = 0; j < n; j++)                                                                \
-      dx[j] = dy[j] * lo_activation_derivative(constant, saved[j], slope);                         \
+    derive(constant, v_all(slope), dy, saved, dx, n);                                              \
     break;
     KINDS(X)
 #undef X

@@ -4,89 +4,16 @@
 
 #include <string.h>
 
-#include "backends/cpu/isa/part.h"
+#include "backends/cpu/isa/element.h"
 
-#if defined __F16C__
-#include <immintrin.h>
-#endif
+/* ---- 16-bit floats ---- */
 
-/* ---- f16 ---- */
-
-#ifndef __F16C__
-static inline float f16_to_f32(uint16_t h) {
-  uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;
-  /* Infinity and NaN: the exponent's bits must all be set. NaN becomes quiet, as in hardware. */
-  uint32_t special = rest | 0x7f800000 | (rest & 0x7fffff ? 0x400000 : 0);
-  float finite = float_of(rest) * 0x1p112f; /* moves the bias, subnormals included */
-  return float_of((rest >= 0x0f800000 ? special : bits_of(finite)) | sign);
+LO_FN void load_16(layerops_type type, const uint16_t *from, float *to, int64_t n) {
+  V_EACH(n, j, left, v_store_upto(to + j, v_get(type, from + j, left), left););
 }
 
-static inline uint16_t f32_to_f16(float x) {
-  uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
-  /* Below 2^-14 the sum with 1/2 rounds at f16's last place; above, integer arithmetic does. */
-  uint32_t small = bits_of(float_of(a) + 0.5f) - 0x3f000000;
-  uint32_t normal = (a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13;
-  uint32_t r = a < 0x38800000 ? small : normal;
-  r = a >= 0x477ff000 ? 0x7c00 : r;
-  r = a > 0x7f800000 ? 0x7e00 | (a >> 13 & 0x1ff) : r;
-  return (uint16_t)(r | sign);
-}
-#endif
-
-static void load_f16(const uint16_t *from, float *to, int64_t n) {
-  int64_t j = 0;
-#if defined __AVX512F__
-  for (; j + 16 <= n; j += 16)
-    _mm512_storeu_ps(to + j, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from + j))));
-  if (j < n) {
-    __mmask16 m = (__mmask16)((1u << (n - j)) - 1);
-    _mm512_mask_storeu_ps(to + j, m, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, from + j)));
-  }
-#elif defined __F16C__
-  for (; j + 8 <= n; j += 8)
-    _mm256_storeu_ps(to + j, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + j))));
-  for (; j < n; j++) to[j] = _cvtsh_ss(from[j]);
-#else
-  for (; j < n; j++) to[j] = f16_to_f32(from[j]);
-#endif
-}
-
-static void store_f16(const float *from, uint16_t *to, int64_t n) {
-  int64_t j = 0;
-#if defined __AVX512F__
-  for (; j + 16 <= n; j += 16)
-    _mm256_storeu_si256((__m256i *)(to + j),
-                        _mm512_cvtps_ph(_mm512_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
-  if (j < n) {
-    __mmask16 m = (__mmask16)((1u << (n - j)) - 1);
-    _mm256_mask_storeu_epi16(
-        to + j, m, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(m, from + j), _MM_FROUND_TO_NEAREST_INT));
-  }
-#elif defined __F16C__
-  for (; j + 8 <= n; j += 8)
-    _mm_storeu_si128((__m128i *)(to + j),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + j), _MM_FROUND_TO_NEAREST_INT));
-  for (; j < n; j++) to[j] = _cvtss_sh(from[j], _MM_FROUND_TO_NEAREST_INT);
-#else
-  for (; j < n; j++) to[j] = f32_to_f16(from[j]);
-#endif
-}
-
-/* ---- bf16 ---- */
-
-static void load_bf16(const uint16_t *from, float *to, int64_t n) {
-  uint32_t *bits = (uint32_t *)(void *)to;
-  LO_EACH
-  for (int64_t j = 0; j < n; j++) bits[j] = (uint32_t)from[j] << 16;
-}
-
-static void store_bf16(const float *restrict from, uint16_t *restrict to, int64_t n) {
-  LO_EACH
-  for (int64_t j = 0; j < n; j++) {
-    uint32_t u = bits_of(from[j]);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    to[j] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
-  }
+LO_FN void store_16(layerops_type type, const float *from, uint16_t *to, int64_t n) {
+  V_EACH(n, j, left, v_put(type, to + j, v_load_upto(from + j, left, v_all(0)), left););
 }
 
 /* ---- Integers ---- */
@@ -148,10 +75,10 @@ void LO_ISA_NAME(lo_load)(layerops_type type, const void *from, float *to, int64
     memcpy(to, from, (size_t)n * sizeof *to);
     break;
   case LAYEROPS_F16:
-    load_f16(from, to, n);
+    load_16(LAYEROPS_F16, from, to, n);
     break;
   case LAYEROPS_BF16:
-    load_bf16(from, to, n);
+    load_16(LAYEROPS_BF16, from, to, n);
     break;
   case LAYEROPS_I32:
     load_i32(from, to, n);
@@ -171,10 +98,10 @@ void LO_ISA_NAME(lo_store)(layerops_type type, const float *from, void *to, int6
     memcpy(to, from, (size_t)n * sizeof *from);
     break;
   case LAYEROPS_F16:
-    store_f16(from, to, n);
+    store_16(LAYEROPS_F16, from, to, n);
     break;
   case LAYEROPS_BF16:
-    store_bf16(from, to, n);
+    store_16(LAYEROPS_BF16, from, to, n);
     break;
   case LAYEROPS_I32:
     store_i32(from, to, n);

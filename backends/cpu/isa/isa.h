@@ -102,6 +102,17 @@ typedef struct lo_adam_step {
   bool decoupled;
 } lo_adam_step;
 
+/* Sums over a row run in this many lanes, whatever the vector's width; lo_fold (span.h) adds them.
+ * So many narrow rows are computed at once. */
+enum { LO_LANES = 16 };
+
+/* What softmax knows of LO_LANES rows: sum of exp(x - largest); a NaN shows in it, not in the
+ * largest.
+ */
+typedef struct lo_narrow {
+  float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES], inverse[LO_LANES];
+} lo_narrow;
+
 /* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
  * place. */
 typedef struct lo_isa {
@@ -126,10 +137,17 @@ typedef struct lo_isa {
   void (*derive)(layerops_activation kind, float slope, const float *dy, const float *saved,
                  float *dx, int64_t n);
   void (*add)(const float *x, float *sum, int64_t n); /* sum += x */
-  float (*maximum)(const float *x, int64_t n);        /* NaN ignored; -infinity where n is 0 */
+  /* sum[j] = x[0, j] + x[1, j] + ..., in this order; rows > 0 */
+  void (*sum_rows)(const float *x, int64_t row, int64_t rows, float *sum, int64_t n);
+  float (*maximum)(const float *x, int64_t n); /* NaN ignored; -infinity where n is 0 */
   bool (*any_nan)(const float *x, int64_t n);
   /* y = exp(x - shift), and the sums of y: lanes[j % 16] += y[j] */
   void (*exp_sum)(const float *x, float shift, float *y, float *lanes, int64_t n);
+  float (*log)(float x); /* of 0 or a normal number above */
+  /* LO_LANES rows, x[j * LO_LANES + row]: leaves exp(x - largest) in x; then x *= scale *
+   * rows->inverse */
+  void (*narrow_look)(float *x, int64_t n, lo_narrow *rows);
+  void (*narrow_scale)(float *x, int64_t n, const lo_narrow *rows, float scale);
   void (*scale)(const float *x, float factor, float *y, int64_t n);     /* y = x * factor */
   void (*shift)(const float *x, float a, float b, float *y, int64_t n); /* y = (x - a) - b */
   /* lanes[j % 16] += p * (b - (x - a)) where p is not 0; mass[j % 16] += p */

@@ -32,8 +32,10 @@ static inline float float_of(uint32_t u) {
 }
 
 /* Floats of a vector, as the microkernels have them. */
-#if defined __AVX512F__
+#if defined __AVX2__
 #include <immintrin.h>
+#endif
+#if defined __AVX512F__
 #define VECTOR 16
 #elif defined __AVX2__
 #define VECTOR 8
@@ -54,10 +56,6 @@ static inline void copy_floats(const float *from, float *to, int64_t n) {
   for (; j < n; j++) to[j] = from[j];
 #endif
 }
-
-/* Sums over a row run in this many lanes, whatever the vector's width; lo_fold (span.h) adds them.
- */
-#define LO_LANES 16
 
 /* Before a loop whose element j depends on elements j alone, so that in place is no hazard. */
 #if defined __clang__
@@ -81,9 +79,13 @@ DECLARE(void, lo_activate, layerops_activation kind, float slope, const float *x
 DECLARE(void, lo_derive, layerops_activation kind, float slope, const float *dy, const float *saved,
         float *dx, int64_t n);
 DECLARE(void, lo_add, const float *x, float *sum, int64_t n);
+DECLARE(void, lo_sum_rows, const float *x, int64_t row, int64_t rows, float *sum, int64_t n);
 DECLARE(float, lo_maximum, const float *x, int64_t n);
 DECLARE(bool, lo_any_nan, const float *x, int64_t n);
 DECLARE(void, lo_exp_sum, const float *x, float shift, float *y, float *lanes, int64_t n);
+DECLARE(float, lo_log, float x);
+DECLARE(void, lo_narrow_look, float *x, int64_t n, lo_narrow *rows);
+DECLARE(void, lo_narrow_scale, float *x, int64_t n, const lo_narrow *rows, float scale);
 DECLARE(void, lo_scale, const float *x, float factor, float *y, int64_t n);
 DECLARE(void, lo_shift, const float *x, float a, float b, float *y, int64_t n);
 DECLARE(void, lo_cross, const float *x, const float *p, float a, float b, float *lanes, float *mass,

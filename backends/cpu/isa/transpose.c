@@ -44,9 +44,16 @@ static inline void block(const float *from, int64_t from_row, float *to, int64_t
     b[4 + c] = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
     b[12 + c] = _mm512_shuffle_f32x4(low_odd, high_odd, 0xdd);
   }
+  /* A load soon after a masked store of the same place would wait for it. */
+  if (rows == 16) {
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; i++)
-    if (i < cols) _mm512_mask_storeu_ps(to + i * to_row, out, b[i]);
+    for (int i = 0; i < 16; i++)
+      if (i < cols) _mm512_storeu_ps(to + i * to_row, b[i]);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+      if (i < cols) _mm512_mask_storeu_ps(to + i * to_row, out, b[i]);
+  }
 }
 
 #elif defined __AVX2__
