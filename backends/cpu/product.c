@@ -281,7 +281,9 @@ static void finish_dense(const piece *t, const dots *d) {
     for (int64_t j = 0; j < d->columns; j++) d->sums[r * d->columns + j] += bias[j];
   if (f->activation != LAYEROPS_IDENTITY)
     isa->activate(f->activation, f->slope, d->sums, d->sums, d->rows * d->columns);
-  isa->load_rows(LAYEROPS_F32, d->sums, d->columns, c, f->c.stride, d->rows, d->columns);
+  const bool tight = f->c.stride == d->columns;
+  isa->load_rows(LAYEROPS_F32, d->sums, d->columns, c, f->c.stride, tight ? 1 : d->rows,
+                 tight ? d->rows * d->columns : d->columns);
 }
 
 static void run_dots_block(const piece *t, const dots *d) {
