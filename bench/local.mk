@@ -5,6 +5,7 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 %C%_libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(bench_defines)
 %C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(JANSSON_CFLAGS)
 %C%_libbench_la_SOURCES = \
+	%D%/blas.h \
 	%D%/bound.c \
 	%D%/bound.h \
 	%D%/call.c \
@@ -60,6 +61,8 @@ dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t
 suitedir = $(pkgdatadir)/suite
 dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
 
+EXTRA_DIST += %D%/peers/README.md
+
 # The peers: a module each, which alone links its library. The tool loads what it finds.
 peersdir = $(pkglibdir)/peers
 peers_LTLIBRARIES =
@@ -68,12 +71,15 @@ peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no
 	-export-symbols-regex '^layerops_bench_peer$$'
 
 # -ffast-math for this file alone: see there.
-noinst_LTLIBRARIES += %D%/peers/libepilogue.la %D%/peers/libpick.la
+noinst_LTLIBRARIES += %D%/peers/libblas.la %D%/peers/libepilogue.la %D%/peers/libpick.la
 %C%_peers_libepilogue_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
 %C%_peers_libepilogue_la_SOURCES = %D%/peers/epilogue.c %D%/peers/common.h
+%C%_peers_libblas_la_CFLAGS = $(peer_cflags)
+%C%_peers_libblas_la_SOURCES = %D%/peers/blas.c %D%/peers/blas.h %D%/blas.h
 %C%_peers_libpick_la_CFLAGS = $(peer_cflags)
 %C%_peers_libpick_la_SOURCES = %D%/peers/pick.c %D%/timing.c
 peer_parts = %D%/peers/libepilogue.la %D%/peers/libpick.la
+blas_parts = %D%/peers/libblas.la $(peer_parts)
 
 if HAVE_PEER_OPENBLAS
 peers_LTLIBRARIES += %D%/peers/openblas.la
@@ -81,8 +87,14 @@ endif
 if HAVE_PEER_BLIS
 peers_LTLIBRARIES += %D%/peers/blis.la
 endif
-if HAVE_PEER_ONEDNN
-peers_LTLIBRARIES += %D%/peers/onednn.la
+if HAVE_PEER_MKL
+peers_LTLIBRARIES += %D%/peers/mkl.la
+endif
+if HAVE_PEER_ONEDNN2
+peers_LTLIBRARIES += %D%/peers/onednn2.la
+endif
+if HAVE_PEER_ONEDNN3
+peers_LTLIBRARIES += %D%/peers/onednn3.la
 endif
 if HAVE_PEER_LIBXSMM
 peers_LTLIBRARIES += %D%/peers/libxsmm.la
@@ -99,17 +111,28 @@ endif
 %C%_peers_openblas_la_SOURCES = %D%/peers/openblas.c
 %C%_peers_openblas_la_CFLAGS = $(peer_cflags) $(OPENBLAS_CFLAGS)
 %C%_peers_openblas_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_openblas_la_LIBADD = $(peer_parts) $(OPENBLAS_LIBS)
+%C%_peers_openblas_la_LIBADD = $(blas_parts) $(OPENBLAS_LIBS)
 
 %C%_peers_blis_la_SOURCES = %D%/peers/blis.c %D%/peers/blis_quiet.h
 %C%_peers_blis_la_CFLAGS = $(peer_cflags) $(BLIS_CFLAGS)
 %C%_peers_blis_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_blis_la_LIBADD = $(peer_parts) $(BLIS_LIBS)
+%C%_peers_blis_la_LIBADD = $(blas_parts) $(BLIS_LIBS)
 
-%C%_peers_onednn_la_SOURCES = %D%/peers/onednn.c
-%C%_peers_onednn_la_CFLAGS = $(peer_cflags) $(ONEDNN_CFLAGS)
-%C%_peers_onednn_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_onednn_la_LIBADD = $(peer_parts) $(ONEDNN_LIBS)
+%C%_peers_mkl_la_SOURCES = %D%/peers/mkl.c
+%C%_peers_mkl_la_CFLAGS = $(peer_cflags) $(MKL_CFLAGS)
+%C%_peers_mkl_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_mkl_la_LIBADD = $(blas_parts) $(MKL_LIBS)
+
+onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
+%C%_peers_onednn2_la_SOURCES = $(onednn_sources)
+%C%_peers_onednn2_la_CFLAGS = $(peer_cflags) $(ONEDNN2_CFLAGS)
+%C%_peers_onednn2_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_onednn2_la_LIBADD = $(peer_parts) $(ONEDNN2_LIBS)
+
+%C%_peers_onednn3_la_SOURCES = $(onednn_sources)
+%C%_peers_onednn3_la_CFLAGS = $(peer_cflags) $(ONEDNN3_CFLAGS)
+%C%_peers_onednn3_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_onednn3_la_LIBADD = $(peer_parts) $(ONEDNN3_LIBS)
 
 %C%_peers_libxsmm_la_SOURCES = %D%/peers/libxsmm.c
 %C%_peers_libxsmm_la_CFLAGS = $(peer_cflags) $(LIBXSMM_CFLAGS)

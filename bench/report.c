@@ -24,14 +24,21 @@ bool bench_report_begin(struct bench_report *report, enum bench_format format, b
     report->results = json_array();
     report->skipped = json_array();
     report->peer_list = json_array();
-    return report->results && report->skipped && report->peer_list;
+    report->summaries = json_array();
+    return report->results && report->skipped && report->peer_list && report->summaries;
   }
   if (format == BENCH_TSV)
     return fprintf(file,
-                   "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct%s\n",
+                   "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct\t"
+                   "weights\trepay%s\n",
                    peers ? "\tratio" : "") > 0;
-  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s%s  %s\n", "id", "device", "dtype",
-                 "thr", "median", "GFLOP/s", "error", "sol%", peers ? "  ratio" : "", "kernel") > 0;
+  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s %7s %6s%s  %s\n", "id", "device",
+                 "dtype", "thr", "median", "GFLOP/s", "error", "sol%", "weights", "repay",
+                 peers ? "  ratio" : "", "kernel") > 0;
+}
+
+static const char *weights_name(const struct bench_result *r) {
+  return r->packed ? "packed" : "plain";
 }
 
 /* A peer's row says so in the column of the kernel. */
@@ -43,9 +50,10 @@ static void kernel_name(const struct bench_result *r, char *name, size_t size) {
 static bool tsv_row(const struct bench_report *report, const struct bench_result *r) {
   char kernel[160];
   kernel_name(r, kernel, sizeof kernel);
-  fprintf(report->file, "%s\t%s\t%s\t%d\t%s\t%.6g\t%.6g\t%.3g\t%.4g", r->id, r->device, r->dtype,
-          r->threads, kernel, r->stats->median, gflops(r), r->max_rel_err, sol_pct(r));
-  if (report->peers) fprintf(report->file, "\t%.4g", r->ratio > 0 ? r->ratio : NAN);
+  fprintf(report->file, "%s\t%s\t%s\t%d\t%s\t%.6g\t%.6g\t%.3g\t%.4g\t%s\t%.3g", r->id, r->device,
+          r->dtype, r->threads, kernel, r->stats->median, gflops(r), r->max_rel_err, sol_pct(r),
+          weights_name(r), r->repay);
+  if (report->peers) fprintf(report->file, "\t%.4g", r->ratio);
   return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
 }
 
@@ -62,9 +70,10 @@ static bool table_row(const struct bench_report *report, const struct bench_resu
   char kernel[160], time[32], ratio[16] = "";
   kernel_name(r, kernel, sizeof kernel);
   format_time(r->stats->median, time, sizeof time);
-  if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio > 0 ? r->ratio : NAN);
-  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g%s  %s\n", r->id, r->device,
-          r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r), ratio, kernel);
+  if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio);
+  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g %7s %6.3g%s  %s\n", r->id,
+          r->device, r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r),
+          weights_name(r), r->repay, ratio, kernel);
   return fflush(report->file) == 0;
 }
 
@@ -103,9 +112,10 @@ static json_t *json_row(const struct bench_result *r) {
       s->median, "p50_s", s->p50, "p95_s", s->p95, "p99_s", s->p99, "max_s", s->max, "min_s",
       s->min, "round_medians_s", round_medians(s), "gflops", gflops(r));
   json_t *judged =
-      json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err), "bound_s",
-                known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)), "ratio",
-                known(r->ratio > 0 ? r->ratio : NAN), "energy_j", "energy_source");
+      json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err),
+                "bound_s", known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)),
+                "weights", weights_name(r), "repay_calls", known(r->repay), "ratio",
+                known(r->ratio), "energy_j", "energy_source");
   bool good = row && figures && judged && !json_object_update(row, figures) &&
               !json_object_update(row, judged);
   json_decref(figures);
@@ -137,6 +147,32 @@ bool bench_report_peer(struct bench_report *report, const char *name, const char
   return entry && !json_array_append_new(report->peer_list, entry);
 }
 
+void bench_summary_add(struct bench_summary *s, double ratio, const char *id, const char *peer) {
+  s->log_sum += log(ratio);
+  if (s->rows++ && ratio >= s->worst) return;
+  s->worst = ratio;
+  snprintf(s->worst_id, sizeof s->worst_id, "%s", id);
+  snprintf(s->worst_peer, sizeof s->worst_peer, "%s", peer);
+}
+
+bool bench_report_summary(struct bench_report *report, const struct bench_summary *s) {
+  double mean = exp(s->log_sum / s->rows);
+  if (!s->rows) return true;
+  if (report->format != BENCH_JSON)
+    return fprintf(report->file,
+                   "%s%s %s, %d threads: %s peer's time over ours, geometric mean of %d rows %.3f; "
+                   "worst %.3f at %s (%s)\n",
+                   report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
+                   s->plain ? "plain weights, the best plain" : "the best", s->rows, mean, s->worst,
+                   s->worst_id, s->worst_peer) > 0;
+  json_t *entry =
+      json_pack("{s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device, "dtype",
+                s->dtype, "threads", s->threads, "weights", s->plain ? "plain" : "any", "rows",
+                s->rows, "geomean_ratio", mean, "worst_ratio", s->worst, "worst_id", s->worst_id,
+                "worst_peer", s->worst_peer);
+  return entry && !json_array_append_new(report->summaries, entry);
+}
+
 static json_t *device_list(const layerops_device_info *devices, size_t count) {
   json_t *array = json_array();
   for (size_t i = 0; i < count; i++) {
@@ -162,11 +198,12 @@ static json_t *run_file(const struct bench_report *report, const layerops_device
       json_pack("{s:i, s:i, s:f, s:f, s:f}", "rounds", plan->rounds, "samples_per_round",
                 plan->samples, "round_seconds", plan->round_seconds, "sample_seconds",
                 plan->sample_seconds, "clock_overhead_s", bench_clock_overhead());
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O}", "schema",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O, s:O}", "schema",
                    "layerops-run/1", "tool", "layerops bench", "version", layerops_version_string(),
                    "commit", BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host,
                    "settings", settings, "devices", device_list(devices, device_count), "results",
-                   report->results, "skipped", report->skipped, "peers", report->peer_list);
+                   report->results, "skipped", report->skipped, "peers", report->peer_list,
+                   "summary", report->summaries);
 }
 
 bool bench_report_end(struct bench_report *report, const layerops_device_info *devices,
@@ -183,5 +220,6 @@ void bench_report_free(struct bench_report *report) {
   json_decref(report->results);
   json_decref(report->skipped);
   json_decref(report->peer_list);
+  json_decref(report->summaries);
   *report = (struct bench_report){0};
 }

@@ -10,15 +10,18 @@
 #include "bench/folders.h"
 #include "bench/host.h"
 
-#define MAX_CONTENDERS 8
+#define MAX_CONTENDERS 16
 
-/* One who does a row: the library first, then the peers. */
+/* One who does a row: the library first, then the peers; each with plain weights, with packed
+   ones, or twice. */
 struct entrant {
   const char *name; /* "layerops" or the peer's */
+  bool packed;
   char kernel[128];
   const struct bench_peer *peer; /* NULL: the library */
   void *state;                   /* of the peer */
   struct bench_check check;
+  double pack_seconds; /* NAN: not packed */
 };
 
 struct race {
@@ -152,14 +155,29 @@ static bool refused(struct race *race, struct bench_peer_entry *p, const char *w
   return bench_report_skip(&s->report, id, device, p->name, why);
 }
 
-static bool enter_peer(struct race *race, struct bench_peer_entry *p) {
+/* The median of a few. */
+static double pack_time(const struct entrant *e) {
+  double times[5];
+  int count = sizeof times / sizeof *times;
+  for (int i = 0; i < count; i++) {
+    double start = bench_now();
+    if (!e->peer->pack(e->state)) return NAN;
+    times[i] = bench_now() - start;
+  }
+  bench_sort(times, (size_t)count);
+  return bench_percentile(times, (size_t)count, 0.5);
+}
+
+static bool enter_peer(struct race *race, struct bench_peer_entry *p, bool packed) {
   struct entrant *e = &race->entrants[race->count];
   char why[256];
-  *e = (struct entrant){.name = p->name, .peer = p->peer};
+  *e = (struct entrant){.name = p->name, .packed = packed, .peer = p->peer, .pack_seconds = NAN};
+  race->layer.packed = packed;
   if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
     return refused(race, p, why);
   if (check_entrant(race, e)) {
     race->count++;
+    if (packed) e->pack_seconds = pack_time(e);
     return true;
   }
   p->peer->close(e->state);
@@ -181,9 +199,72 @@ static bool enter_peers(struct race *race) {
                            .bias = race->operands.bias,
                            .y = race->operands.y};
   for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
-    if (p->peer && !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p))
-      return false;
+    for (int packed = 0; packed < 2; packed++)
+      if (p->peer && p->peer->weights & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
+          !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p, packed))
+        return false;
   return true;
+}
+
+/* ---- what the times say ---- */
+
+/* The index of the contender's entry with plain weights (or packed ones), -1 if there is none. */
+static int find_entrant(const struct race *race, const struct bench_stats *stats, const char *name,
+                        bool packed) {
+  for (size_t i = 0; i < race->count; i++)
+    if (!strcmp(race->entrants[i].name, name) && race->entrants[i].packed == packed &&
+        !stats[i].failed)
+      return (int)i;
+  return -1;
+}
+
+/* The fastest of ours, or of the peers whose results are right. -1: there is none. */
+static int find_fastest(const struct race *race, const struct bench_stats *stats, bool peers,
+                        bool plain) {
+  int best = -1;
+  for (size_t i = 0; i < race->count; i++) {
+    const struct entrant *e = &race->entrants[i];
+    if (stats[i].failed || (e->peer != NULL) != peers || (plain && e->packed)) continue;
+    if (peers && e->check.wrong) continue;
+    if (best < 0 || stats[i].median < stats[best].median) best = (int)i;
+  }
+  return best;
+}
+
+static double ratio_of(const struct race *race, const struct bench_stats *stats, size_t i) {
+  const struct entrant *e = &race->entrants[i];
+  int ours = find_entrant(race, stats, "layerops", e->packed), best;
+  if (!e->peer) {
+    best = find_fastest(race, stats, true, !e->packed);
+    return best < 0 ? NAN : bench_ratio(&stats[i], &stats[best]);
+  }
+  if (ours < 0) ours = find_fastest(race, stats, false, false);
+  return ours < 0 ? NAN : bench_ratio(&stats[ours], &stats[i]);
+}
+
+static double repay_of(const struct race *race, const struct bench_stats *stats, size_t i) {
+  const struct entrant *e = &race->entrants[i];
+  int plain = find_entrant(race, stats, e->name, false);
+  if (!e->packed || plain < 0) return NAN;
+  double gain = stats[plain].median - stats[i].median;
+  return gain > 0 ? ceil(e->pack_seconds / gain) : INFINITY;
+}
+
+static void summarise(struct race *race, const struct bench_stats *stats) {
+  struct bench_target *target = &race->session->targets[race->target - race->session->targets];
+  for (int kind = 0; kind < BENCH_SUMMARIES; kind++) {
+    struct bench_summary *s = &target->summaries[kind];
+    bool plain = kind == BENCH_PLAIN_SUMMARY;
+    int ours = find_fastest(race, stats, false, plain),
+        best = find_fastest(race, stats, true, plain);
+    if (ours < 0 || best < 0) continue;
+    s->device = target->info.name;
+    s->dtype = race->operands.type->name;
+    s->threads = target->threads;
+    s->plain = plain;
+    bench_summary_add(s, bench_ratio(&stats[ours], &stats[best]), race->operands.row->id,
+                      race->entrants[best].kernel);
+  }
 }
 
 static struct bench_result describe(const struct race *race, const struct entrant *e,
@@ -206,6 +287,7 @@ static struct bench_result describe(const struct race *race, const struct entran
                            .block = row->block,
                            .blocks = pattern ? bench_pattern_kept(pattern) : 0,
                            .max_rel_err = e->check.max_rel_err,
+                           .packed = e->packed,
                            .stats = stats};
   bench_work(row, pattern, race->operands.type->size, &r.flops, &r.bytes);
   if (target->has_bound)
@@ -221,7 +303,8 @@ static bool report_entrant(struct race *race, const struct bench_stats *stats, s
                 e->peer ? "its call failed" : layerops_last_error());
   }
   struct bench_result result = describe(race, e, &stats[i]);
-  if (race->session->peers && !stats[0].failed) result.ratio = bench_ratio(&stats[0], &stats[i]);
+  result.ratio = ratio_of(race, stats, i);
+  result.repay = repay_of(race, stats, i);
   return bench_report_row(&race->session->report, &result);
 }
 
@@ -239,6 +322,7 @@ static bool hold(struct race *race) {
   if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
   bool good = true;
   for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
+  summarise(race, stats);
   bench_stats_free(stats, race->count);
   return good;
 }
@@ -277,6 +361,8 @@ static bool report_replay(struct bench_session *s, const struct bench_line *line
                            .block = line->block,
                            .blocks = line->blocks,
                            .max_rel_err = NAN,
+                           .repay = NAN,
+                           .ratio = NAN,
                            .stats = stats};
   bench_line_work(line, &r.flops, &r.bytes);
   if (target->has_bound)
@@ -317,7 +403,11 @@ bool bench_session_replay(struct bench_session *s, const struct bench_line *line
 
 bool bench_session_end(struct bench_session *s) {
   layerops_device_info devices[BENCH_MAX_DEVICES];
-  for (int t = 0; t < s->target_count; t++) devices[t] = s->targets[t].info;
+  for (int t = 0; t < s->target_count; t++) {
+    devices[t] = s->targets[t].info;
+    for (int i = 0; i < BENCH_SUMMARIES; i++)
+      if (!bench_report_summary(&s->report, &s->targets[t].summaries[i])) return false;
+  }
   return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan);
 }
 

@@ -13,12 +13,15 @@
 
 #define BENCH_MAX_DEVICES 16
 
+enum { BENCH_BEST_SUMMARY, BENCH_PLAIN_SUMMARY, BENCH_SUMMARIES };
+
 struct bench_target {
   layerops_context *ctx;
   layerops_device_info info;
   int threads; /* 0: not a matter of threads */
   bool has_bound;
   struct bench_device bound;
+  struct bench_summary summaries[BENCH_SUMMARIES];
 };
 
 struct bench_session {

@@ -391,6 +391,7 @@ static struct bench_result result(const char *contender) {
                                .bytes = 1200,
                                .bound = 0.001,
                                .max_rel_err = 1e-7,
+                               .repay = NAN,
                                .ratio = 1.5,
                                .stats = &stats};
 }
@@ -405,12 +406,18 @@ static char *reported(enum bench_format format, bool peers) {
   struct bench_result ours = result("layerops"), peer = result("blas");
   peer.max_rel_err = NAN;
   peer.bound = 0;
+  peer.packed = true;
+  peer.repay = 7;
+  struct bench_summary best = {.device = "cpu", .dtype = "f32", .threads = 2};
+  bench_summary_add(&best, 2, "one", "blas");
+  bench_summary_add(&best, 0.5, "two", "dnn");
+  bench_summary_add(&best, 8, "three", "blas");
   bool good = file && bench_report_begin(&report, format, peers, file) &&
               bench_report_row(&report, &ours) && bench_report_row(&report, &peer) &&
               bench_report_skip(&report, "row2", "cpu", "layerops", "why not") &&
               bench_report_peer(&report, "blas", NULL) &&
               bench_report_peer(&report, "gone", "no file") &&
-              bench_report_end(&report, &device, 1, &plan);
+              bench_report_summary(&report, &best) && bench_report_end(&report, &device, 1, &plan);
   ok(good, "a report is written");
   bench_report_free(&report);
   if (file) fclose(file);
@@ -419,15 +426,18 @@ static char *reported(enum bench_format format, bool peers) {
 
 static void test_tsv(void) {
   char *text = reported(BENCH_TSV, true);
-  ok(text && !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                           "sol_pct\tratio\n"
-                           "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t1.5\n"
-                           "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\t1.5\n"),
-     "its columns are as documented");
+  ok(text &&
+         !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+                       "sol_pct\tweights\trepay\tratio\n"
+                       "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\tplain\tnan\t1.5\n"
+                       "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\tpacked\t7\t1.5\n"
+                       "# cpu f32, 2 threads: the best peer's time over ours, geometric mean of "
+                       "3 rows 2.000; worst 0.500 at two (dnn)\n"),
+     "its columns are as documented, and so is the summary");
   free(text);
   text = reported(BENCH_TSV, false);
   static const char header[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                               "sol_pct\n";
+                               "sol_pct\tweights\trepay\n";
   ok(text && !strncmp(text, header, strlen(header)), "without --peers there is no ratio");
   free(text);
 }
@@ -443,8 +453,9 @@ static void test_json(void) {
   ok(run != NULL, "the run file is JSON %s", run ? "" : error.text);
   const char *schema = json_string_value(json_object_get(run, "schema"));
   ok(schema && !strcmp(schema, "layerops-run/1"), "of schema layerops-run/1");
-  static const char *const keys[] = {"tool",     "version", "commit",  "build",   "date", "host",
-                                     "settings", "devices", "results", "skipped", "peers"};
+  static const char *const keys[] = {"tool",    "version", "commit",   "build",
+                                     "date",    "host",    "settings", "devices",
+                                     "results", "skipped", "peers",    "summary"};
   for (size_t i = 0; i < COUNT(keys); i++)
     ok(json_object_get(run, keys[i]) != NULL, "it tells %s", keys[i]);
   ok(json_array_size(json_object_get(run, "results")) == 2, "it has both rows");
@@ -454,6 +465,13 @@ static void test_json(void) {
          json_real_value(at(run, "results", 0, "sol_pct")) == 50 &&
          json_integer_value(json_object_get(at(run, "results", 0, "shape"), "k")) == 10,
      "with the figures");
+  ok(json_real_value(at(run, "results", 1, "repay_calls")) == 7 &&
+         json_is_null(at(run, "results", 0, "repay_calls")) &&
+         !strcmp(json_string_value(at(run, "results", 1, "weights")), "packed"),
+     "and whether packing weights is worth it");
+  ok(fabs(json_real_value(at(run, "summary", 0, "geomean_ratio")) - 2) < 1e-12 &&
+         json_real_value(at(run, "summary", 0, "worst_ratio")) == 0.5,
+     "and the summary");
   ok(json_is_null(at(run, "results", 1, "sol_pct")) &&
          json_is_null(at(run, "results", 1, "max_rel_err")),
      "what is not known is null");

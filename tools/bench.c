@@ -89,9 +89,16 @@ static const struct tool_usage usage = {
         "  error (max_rel_err)  of 1024 entries: largest |y - exact| / (sum of |x||w| + |bias|)\n"
         "  sol% (sol_pct)       speed of light, max(flops/peak, bytes/bandwidth), in per cent of\n"
         "                       the median; above 100: faster than the device file says\n"
-        "  ratio                a peer's time over ours, above 1 ours is the faster: the median\n"
-        "                       of the rounds' ratios, not the ratio of the medians\n"
+        "  weights              plain: as stored; packed: in the library's own layout, made\n"
+        "                       beforehand\n"
+        "  repay                so many calls with packed weights win back what packing took;\n"
+        "                       inf: none do\n"
+        "  ratio                a peer's time over ours with the same weights, above 1 ours is the\n"
+        "                       faster; on our row, plain: the best plain peer's, packed: the best\n"
+        "                       peer's. The median of the rounds' ratios, not the ratio of medians\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
+        "Below the rows, with --peers: the geometric mean of the best peer's time over ours, with\n"
+        "whatever weights, and with plain weights on both sides; and the worst row.\n"
         "What is not known is nan. A row that a device cannot do is left out, and told on\n"
         "standard error. Exit status 1: a result was wrong or a call failed.",
     .options = options,
