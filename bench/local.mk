@@ -30,7 +30,9 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/suite.c \
 	%D%/suite.h \
 	%D%/timing.c \
-	%D%/timing.h
+	%D%/timing.h \
+	%D%/vary.c \
+	%D%/vary.h
 bench_libs = %D%/libbench.la liblayerops.la $(JANSSON_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.

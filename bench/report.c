@@ -32,7 +32,7 @@ bool bench_report_begin(struct bench_report *report, enum bench_format format, b
                    "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct\t"
                    "weights\trepay%s\n",
                    peers ? "\tratio" : "") > 0;
-  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s %7s %6s%s  %s\n", "id", "device",
+  return fprintf(file, "%-28s %-10s %-5s %3s %12s %10s %9s %6s %7s %6s%s  %s\n", "id", "device",
                  "dtype", "thr", "median", "GFLOP/s", "error", "sol%", "weights", "repay",
                  peers ? "  ratio" : "", "kernel") > 0;
 }
@@ -71,7 +71,7 @@ static bool table_row(const struct bench_report *report, const struct bench_resu
   kernel_name(r, kernel, sizeof kernel);
   format_time(r->stats->median, time, sizeof time);
   if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio);
-  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g %7s %6.3g%s  %s\n", r->id,
+  fprintf(report->file, "%-28s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g %7s %6.3g%s  %s\n", r->id,
           r->device, r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r),
           weights_name(r), r->repay, ratio, kernel);
   return fflush(report->file) == 0;

@@ -50,7 +50,7 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads peers replay tsv json bound rounds seconds seed; do
+for option in suite device tier rows dtype threads peers replay tsv json bound rounds seconds seed vary; do
   like "help tells --$option" "^  --$option"
 done
 misused 'no suite' 'either --suite FILE or --replay LINE'
@@ -89,6 +89,12 @@ for dtype in f16 bf16; do
   column 3 $dtype 'its type'
   exact 4e-3 'within its rounding'
 done
+check 'other shapes' "$tool" bench --suite "$layers" --device cpu --rows odd2,mnist_b64_l2 --vary 3 \
+  --tsv $quick
+table 'their table'
+column 1 '(odd2|mnist_b64_l2):[0-9]+x[0-9]+x[0-9]+' 'the ids show them'
+exact 1e-6 'within rounding of float64'
+misused 'vary 0' "vary is '0', but must be a whole number of 1 or more" --suite "$layers" --vary 0
 check 'two devices' "$tool" bench --suite "$layers" --device cpu --device reference --rows odd2 \
   --tsv $quick
 like 'the first' "^odd2${tab}cpu"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/session.h"
+#include "bench/vary.h"
 #include "tools/progress.h"
 #include "tools/tool.h"
 
@@ -20,7 +21,7 @@ struct settings {
   int32_t threads, rounds; /* 0: not given */
   double seconds;          /* 0: not given */
   bool peers, tsv, json;
-  uint64_t seed;
+  uint64_t seed, vary; /* vary 0: not given */
 };
 
 static bool parse_device(const char *text, void *field) {
@@ -41,6 +42,10 @@ static bool parse_type(const char *text, void *field) {
   const struct bench_type **type = field;
   *type = bench_type_find(text);
   return *type != NULL;
+}
+
+static bool parse_vary(const char *text, void *field) {
+  return parse_seed(text, field) && *(uint64_t *)field > 0;
 }
 
 #define FIELD(name) offsetof(struct settings, name)
@@ -73,6 +78,10 @@ static const struct tool_option options[] = {
     {"seconds", "S", "a number above 0", "the least length of a turn (0.03)", parse_positive,
      FIELD(seconds)},
     {"seed", "N", "a whole number", "of the data (1)", parse_seed, FIELD(seed)},
+    {"vary", "N", "a whole number of 1 or more",
+     "from this seed multiply each size by 0.7 to 1.4\nand make half of them odd; ids show the "
+     "shapes",
+     parse_vary, FIELD(vary)},
 };
 
 static const struct tool_usage usage = {
@@ -93,9 +102,12 @@ static const struct tool_usage usage = {
         "                       beforehand\n"
         "  repay                so many calls with packed weights win back what packing took;\n"
         "                       inf: none do\n"
-        "  ratio                a peer's time over ours with the same weights, above 1 ours is the\n"
-        "                       faster; on our row, plain: the best plain peer's, packed: the best\n"
-        "                       peer's. The median of the rounds' ratios, not the ratio of medians\n"
+        "  ratio                a peer's time over ours with the same weights, above 1 ours is "
+        "the\n"
+        "                       faster; on our row, plain: the best plain peer's, packed: the "
+        "best\n"
+        "                       peer's. The median of the rounds' ratios, not the ratio of "
+        "medians\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
         "Below the rows, with --peers: the geometric mean of the best peer's time over ours, with\n"
         "whatever weights, and with plain weights on both sides; and the worst row.\n"
@@ -135,12 +147,20 @@ static bool wanted(const struct settings *o, const struct bench_row *row,
   return o->rows || row->tier == 'S' || target->info.is_gpu;
 }
 
-static bool measure_row(struct bench_session *s, const struct settings *o,
-                        const struct bench_row *row) {
+/* A bit for each target that the row is for. */
+static unsigned targets_of(const struct bench_session *s, const struct settings *o,
+                           const struct bench_row *row) {
+  unsigned targets = 0;
+  for (int t = 0; t < s->target_count; t++)
+    targets |= (unsigned)wanted(o, row, &s->targets[t]) << t;
+  return targets;
+}
+
+static bool measure_row(struct bench_session *s, const struct bench_row *row, unsigned targets) {
   struct bench_operands operands = {0};
   bool good = true;
   for (int t = 0; good && t < s->target_count; t++) {
-    if (!wanted(o, row, &s->targets[t])) continue;
+    if (!(targets >> t & 1)) continue;
     if (!operands.row && !bench_operands_make(row, s->type, s->seed, &operands)) {
       s->faults++;
       tool_fail(COMMAND, "%s: no memory for its data", row->id);
@@ -154,13 +174,16 @@ static bool measure_row(struct bench_session *s, const struct settings *o,
 }
 
 static bool measure_suite(struct bench_session *s, const struct settings *o,
-                          const struct bench_suite *suite) {
+                          struct bench_suite *suite) {
   struct progress progress;
   bool good = true;
   progress_start(&progress);
   for (size_t i = 0; good && i < suite->count; i++) {
-    progress_show(&progress, suite->rows[i].id, (int64_t)i, (int64_t)suite->count);
-    good = measure_row(s, o, &suite->rows[i]);
+    struct bench_row *row = &suite->rows[i];
+    unsigned targets = targets_of(s, o, row); /* by its own id */
+    if (!targets) continue;
+    progress_show(&progress, row->id, (int64_t)i, (int64_t)suite->count);
+    good = (!o->vary || bench_vary(row, o->vary)) && measure_row(s, row, targets);
   }
   progress_clear(&progress);
   return good;
@@ -185,8 +208,7 @@ static int finish(struct bench_session *s, bool good) {
   return s->faults ? TOOL_FAILED : TOOL_OK;
 }
 
-static int run_suite(struct bench_session *s, const struct settings *o,
-                     const struct bench_suite *suite) {
+static int run_suite(struct bench_session *s, const struct settings *o, struct bench_suite *suite) {
   int status = o->rows ? check_rows(o, suite) : -1;
   if (status >= 0) return status;
   if (!open_devices(s, o, NULL)) return TOOL_FAILED;
