@@ -3,13 +3,15 @@ noinst_LTLIBRARIES += %D%/libbench.la
 bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	-DBENCH_DEVICES_DIR='"$(pkgdatadir)/devices"' -DBENCH_SOURCE_DIR='"$(abs_top_srcdir)"'
 %C%_libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(bench_defines)
-%C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(JANSSON_CFLAGS)
+%C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
 %C%_libbench_la_SOURCES = \
 	%D%/blas.h \
 	%D%/bound.c \
 	%D%/bound.h \
 	%D%/call.c \
 	%D%/call.h \
+	%D%/ceilings_kernels.c \
+	%D%/ceilings_kernels.h \
 	%D%/folders.c \
 	%D%/folders.h \
 	%D%/host.c \
@@ -18,6 +20,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/operands.h \
 	%D%/pattern.c \
 	%D%/pattern.h \
+	%D%/peaks.c \
+	%D%/peaks.h \
 	%D%/peer.h \
 	%D%/peers.c \
 	%D%/peers.h \
@@ -33,7 +37,7 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/timing.h \
 	%D%/vary.c \
 	%D%/vary.h
-bench_libs = %D%/libbench.la liblayerops.la $(JANSSON_LIBS)
+bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.
 $(%C%_libbench_la_OBJECTS): %D%/commit.inc
@@ -50,12 +54,10 @@ $(%C%_libbench_la_OBJECTS): %D%/commit.inc
 CLEANFILES += %D%/commit.inc
 
 # Measures a CPU for a file in data/devices.
-if HAVE_OPENMP
 noinst_PROGRAMS += %D%/ceilings
-endif
-%C%_ceilings_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
-%C%_ceilings_SOURCES = %D%/ceilings.c %D%/ceilings_kernels.c %D%/ceilings_kernels.h
-%C%_ceilings_LDADD = $(bench_libs) $(HWLOC_LIBS)
+%C%_ceilings_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+%C%_ceilings_SOURCES = %D%/ceilings.c
+%C%_ceilings_LDADD = $(bench_libs)
 
 devicesdir = $(pkgdatadir)/devices
 dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \

@@ -9,6 +9,7 @@
 
 #include "bench/folders.h"
 #include "bench/host.h"
+#include "bench/peaks.h"
 
 #define MAX_CONTENDERS 16
 
@@ -52,8 +53,29 @@ static void device_kind(const char *device, char *kind, size_t size) {
   if (!strcmp(kind, "reference")) snprintf(kind, size, "cpu");
 }
 
+/* What the processor reaches now, in place of a device file. */
+static bool measure_bound(struct bench_target *target) {
+  struct bench_peaks peaks;
+  int threads = target->threads > 0 ? target->threads : (int)target->info.units;
+  if (target->info.is_gpu || !bench_peaks_plan(&peaks, threads)) {
+    fprintf(stderr, "layerops bench: --bound measure: %s: %s\n", target->info.name,
+            target->info.is_gpu ? "only processors can be measured"
+                                : "hwloc finds no topology of this machine");
+    return false;
+  }
+  for (int i = 0; i < peaks.count; i++)
+    if (peaks.list[i].fma || !strcmp(peaks.list[i].how, "read")) {
+      if (bench_peaks_measure(&peaks.list[i])) continue;
+      fprintf(stderr, "layerops bench: --bound measure: out of memory\n");
+      return false;
+    }
+  bench_peaks_device(&peaks, threads, &target->bound);
+  return target->has_bound = true;
+}
+
 static bool find_bound(const struct bench_session *s, struct bench_target *target) {
   char folder[4096], why[512], kind[32], name[192];
+  if (s->bound_file && !strcmp(s->bound_file, "measure")) return measure_bound(target);
   device_kind(target->info.name, kind, sizeof kind);
   bench_devices_folder(folder, sizeof folder);
   snprintf(name, sizeof name, "%s", target->info.description);

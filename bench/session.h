@@ -29,7 +29,7 @@ struct bench_session {
   struct bench_report report;
   const struct bench_type *type;
   uint64_t seed;
-  const char *bound_file;         /* NULL: look for one */
+  const char *bound_file;         /* NULL: look for one; "measure" */
   struct bench_peer_entry *peers; /* NULL: none wanted */
   struct bench_target targets[BENCH_MAX_DEVICES];
   int target_count;

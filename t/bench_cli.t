@@ -135,6 +135,11 @@ check 'another device file' "$tool" bench --suite "$layers" --device cpu --rows 
   --bound "$top_srcdir/data/devices/t4.json"
 table 'its table'
 column 9 '[0-9.e+-]+' 'sol_pct is a number'
+check 'what the processor reaches' "$tool" bench --suite "$layers" --device cpu --threads 1 --rows sq512 \
+  --tsv $quick --bound measure
+table 'its table'
+awk -F '\t' 'NR > 1 && !($9 > 0.01 && $9 < 200) { print; bad = 1 } END { exit bad }' "$scratch/rows.tsv"
+result $? 'sol_pct is plausible' <"$scratch/rows.tsv"
 mkdir "$scratch/empty"
 check 'no device file' env "LAYEROPS_DEVICE_FILES=$scratch/empty" "$tool" bench --suite "$layers" \
   --device cpu --rows odd2 --tsv $quick

@@ -69,9 +69,9 @@ static const struct tool_option options[] = {
      parse_text, FIELD(replay)},
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
-    {"bound", "FILE", "a file",
-     "the device file for sol_pct. Without it one that\ndescribes the "
-     "device",
+    {"bound", "FILE|measure", "a file, or measure",
+     "the device file for sol_pct, or measure: what this\nprocessor reaches now. Without it a "
+     "file that\ndescribes the device",
      parse_text, FIELD(bound)},
     {"rounds", "N", "a whole number from 1 to 4096", "turns of each contender (5)", parse_threads,
      FIELD(rounds)},
