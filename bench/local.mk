@@ -16,6 +16,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/folders.h \
 	%D%/host.c \
 	%D%/host.h \
+	%D%/network_run.c \
+	%D%/network_run.h \
 	%D%/operands.c \
 	%D%/operands.h \
 	%D%/pattern.c \
@@ -35,8 +37,11 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/suite.h \
 	%D%/timing.c \
 	%D%/timing.h \
+	%D%/training.c \
+	%D%/training.h \
 	%D%/vary.c \
 	%D%/vary.h
+%C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la
 bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.
@@ -74,7 +79,10 @@ peer_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS)
 peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no-undefined \
 	-export-symbols-regex '^layerops_bench_peer$$'
 
-# -ffast-math for this file alone: see there.
+# -ffast-math for these files alone: see there.
+noinst_LTLIBRARIES += %D%/libtraining_loops.la
+%C%_libtraining_loops_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
+%C%_libtraining_loops_la_SOURCES = %D%/training_loops.c %D%/training.h
 noinst_LTLIBRARIES += %D%/peers/libblas.la %D%/peers/libepilogue.la %D%/peers/libpick.la
 %C%_peers_libepilogue_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
 %C%_peers_libepilogue_la_SOURCES = %D%/peers/epilogue.c %D%/peers/common.h

@@ -17,16 +17,18 @@ static double sol_pct(const struct bench_result *r) {
   return r->bound > 0 ? 100 * r->bound / r->stats->median : NAN;
 }
 
+static bool begin_json(struct bench_report *report) {
+  report->results = json_array();
+  report->skipped = json_array();
+  report->peer_list = json_array();
+  report->summaries = json_array();
+  return report->results && report->skipped && report->peer_list && report->summaries;
+}
+
 bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
                         FILE *file) {
   *report = (struct bench_report){.format = format, .peers = peers, .file = file};
-  if (format == BENCH_JSON) {
-    report->results = json_array();
-    report->skipped = json_array();
-    report->peer_list = json_array();
-    report->summaries = json_array();
-    return report->results && report->skipped && report->peer_list && report->summaries;
-  }
+  if (format == BENCH_JSON) return begin_json(report);
   if (format == BENCH_TSV)
     return fprintf(file,
                    "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct\t"
@@ -75,6 +77,39 @@ static bool table_row(const struct bench_report *report, const struct bench_resu
           r->device, r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r),
           weights_name(r), r->repay, ratio, kernel);
   return fflush(report->file) == 0;
+}
+
+bool bench_report_begin_latency(struct bench_report *report, enum bench_format format, FILE *file) {
+  *report = (struct bench_report){.format = format, .file = file};
+  if (format == BENCH_JSON) return begin_json(report);
+  if (format == BENCH_TSV)
+    return fputs("id\tdevice\tthreads\tcalls\tp50_s\tp90_s\tp99_s\tmax_s\n", file) >= 0;
+  return fprintf(file, "%-28s %-10s %3s %10s %12s %12s %12s %12s %9s\n", "id", "device", "thr",
+                 "calls", "p50", "p90", "p99", "max", "p99/p50") > 0;
+}
+
+bool bench_report_latency(struct bench_report *report, const struct bench_latency *l) {
+  const double seconds[] = {l->p50, l->p90, l->p99, l->max};
+  if (report->format == BENCH_JSON) {
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f}", "id", l->id, "op",
+                              "network_predict", "device", l->device, "threads", l->threads,
+                              "calls", (json_int_t)l->calls, "p50_s", l->p50, "p90_s", l->p90,
+                              "p99_s", l->p99, "max_s", l->max);
+    return entry && !json_array_append_new(report->results, entry);
+  }
+  bool tsv = report->format == BENCH_TSV;
+  fprintf(report->file, tsv ? "%s\t%s\t%d\t%lld" : "%-28s %-10s %3d %10lld", l->id, l->device,
+          l->threads, (long long)l->calls);
+  for (int i = 0; i < 4; i++) {
+    char text[32];
+    format_time(seconds[i], text, sizeof text);
+    if (tsv)
+      fprintf(report->file, "\t%.6g", seconds[i]);
+    else
+      fprintf(report->file, " %12s", text);
+  }
+  if (!tsv) fprintf(report->file, " %9.3g", l->p99 / l->p50);
+  return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
 }
 
 /* JSON has no NaN: what is not known is null. */

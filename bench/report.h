@@ -27,6 +27,14 @@ struct bench_result {
   const struct bench_stats *stats;
 };
 
+/* Single calls, one after the other; seconds. */
+struct bench_latency {
+  const char *id, *device;
+  int threads;
+  int64_t calls;
+  double p50, p90, p99, max;
+};
+
 /* The best peer's time over ours, over the rows of one device. */
 struct bench_summary {
   const char *device, *dtype;
@@ -49,6 +57,10 @@ struct bench_report {
 
 bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
                         FILE *file);
+/* The same, for latencies in place of rows. */
+bool bench_report_begin_latency(struct bench_report *report, enum bench_format format, FILE *file);
+bool bench_report_latency(struct bench_report *report, const struct bench_latency *latency);
+
 bool bench_report_row(struct bench_report *report, const struct bench_result *result);
 
 /* A row that a contender could not do, and why. Only the run file keeps it: the caller tells the

@@ -50,12 +50,14 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads peers replay tsv json bound rounds seconds seed vary; do
+for option in suite device tier rows dtype threads peers replay train latency tsv json bound rounds seconds seed vary; do
   like "help tells --$option" "^  --$option"
 done
-misused 'no suite' 'either --suite FILE or --replay LINE'
-misused 'suite and replay' 'either --suite' --suite "$layers" --replay x
+misused 'no suite' 'one of --suite FILE, --replay LINE, --train N, --latency N'
+misused 'suite and replay' 'one of --suite' --suite "$layers" --replay x
 misused 'tsv and json' 'either --tsv or --json' --suite "$layers" --tsv --json
+misused 'a batch larger than the samples' "train is '60001', but must be a batch" --train 60001
+misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
 misused 'dtype' "dtype is 'f64', but must be f32, f16 or bf16" --suite "$layers" --dtype f64
@@ -223,6 +225,35 @@ if $CC -shared -fPIC -DABI=BENCH_PEER_ABI -I"$top_srcdir" "$scratch/fake.c" \
 else
   skip 'a peer that computes nothing' "$CC makes no module: $(head -1 "$scratch/why")"
 fi
+
+# ---- the network
+check 'an epoch' env "LAYEROPS_PEERS=$scratch/empty" "$tool" bench --train 4096 --train 60000 \
+  --device cpu --tsv $quick
+table 'its table'
+column 1 'train_784_128_10_b(4096|60000)' 'a row for each batch'
+column 5 network 'of ours alone'
+if [ -d "$scratch/openblas" ]; then
+  check 'beside loops around a BLAS' env "LAYEROPS_PEERS=$scratch/openblas" "$tool" bench --train 1024 \
+    --device cpu --threads 1 --peers --tsv $quick
+  table 'its table'
+  column 5 'network|peer:openblas.*' 'of both'
+  column 12 '[0-9.e+-]+' 'each with a ratio'
+  awk -F '\t' 'NR == 3 { found = $8 != "nan" && $8 < 1.3e-5 } END { exit !found }' "$scratch/rows.tsv"
+  result $? 'the first losses agree' <"$scratch/rows.tsv"
+else
+  skip 'beside loops around a BLAS' 'OpenBLAS is not in this build'
+fi
+check 'latency' "$tool" bench --latency 50 --device cpu --device reference --tsv
+grep "$tab" "$scratch/out" >"$scratch/rows.tsv"
+awk -F '\t' 'NR == 1 { bad = $0 != "id\tdevice\tthreads\tcalls\tp50_s\tp90_s\tp99_s\tmax_s"; next }
+  { good = $1 == "predict_784_128_10_b1" && $4 == 50 && 0 < $5 && $5 <= $6 && $6 <= $7 && $7 <= $8
+    bad += !good }
+  END { exit bad || NR != 3 }' "$scratch/rows.tsv"
+result $? 'ascending percentiles of both devices' <"$scratch/rows.tsv"
+check 'latency as a run file' "$tool" bench --latency 50 --device cpu --json
+for key in p50_s p90_s p99_s max_s calls; do like "it has $key" "\"$key\": "; done
+check 'latency for people' "$tool" bench --latency 50 --device cpu
+like 'with its head' '^id .*p99/p50$'
 
 # ---- replay
 LAYEROPS_VERBOSE=1 "$tool" bench --suite "$layers" --device cpu --rows odd2 --tsv $quick 2>&1 |

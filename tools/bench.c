@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/network_run.h"
 #include "bench/session.h"
+#include "bench/training.h"
 #include "bench/vary.h"
 #include "tools/progress.h"
 #include "tools/tool.h"
 
 #define COMMAND "bench"
+
+#define MAX_BATCHES 8
 
 struct settings {
   const char *suite, *rows, *replay, *bound;
@@ -21,7 +25,9 @@ struct settings {
   int32_t threads, rounds; /* 0: not given */
   double seconds;          /* 0: not given */
   bool peers, tsv, json;
-  uint64_t seed, vary; /* vary 0: not given */
+  uint64_t seed, vary;        /* vary 0: not given */
+  int64_t train[MAX_BATCHES]; /* batches; 0 ends them */
+  int64_t latency;            /* calls; 0: not given */
 };
 
 static bool parse_device(const char *text, void *field) {
@@ -42,6 +48,14 @@ static bool parse_type(const char *text, void *field) {
   const struct bench_type **type = field;
   *type = bench_type_find(text);
   return *type != NULL;
+}
+
+static bool parse_batch(const char *text, void *field) {
+  int64_t *batches = field;
+  int count = 0;
+  while (count < MAX_BATCHES && batches[count]) count++;
+  return count < MAX_BATCHES && parse_count(text, &batches[count]) &&
+         batches[count] <= BENCH_SAMPLES;
 }
 
 static bool parse_vary(const char *text, void *field) {
@@ -67,6 +81,12 @@ static const struct tool_option options[] = {
      "repeat the call that a line of LAYEROPS_VERBOSE=1\ntells of; -: "
      "the line on standard input",
      parse_text, FIELD(replay)},
+    {"train", "N", "a batch from 1 to 60000; at most 8 are taken",
+     "an epoch of training 784-128-10 on 60000 samples\nin batches of N; may be repeated. With "
+     "--peers\nbeside loops around each BLAS",
+     parse_batch, FIELD(train)},
+    {"latency", "N", "a whole number of 1 or more",
+     "N forward passes of 784-128-10 with one sample", parse_count, FIELD(latency)},
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
     {"bound", "FILE|measure", "a file, or measure",
@@ -86,7 +106,7 @@ static const struct tool_option options[] = {
 
 static const struct tool_usage usage = {
     .command = COMMAND,
-    .synopsis = "--suite FILE | --replay LINE [OPTION]...",
+    .synopsis = "--suite FILE | --replay LINE | --train N | --latency N [OPTION]...",
     .text =
         "Measures each layer of a suite on data from a seed, and checks the results against\n"
         "float64. A suite has one layer a line, tab-separated: id tier m n k act source; or, with\n"
@@ -239,18 +259,41 @@ static int run_replay(struct bench_session *s, const struct settings *o) {
   return finish(s, good);
 }
 
+static int run_train(struct bench_session *s, const struct settings *o) {
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  bool good = bench_report_begin(&s->report, format_of(o), o->peers, stdout) &&
+              (!o->peers || bench_session_load_peers(s));
+  for (int i = 0; good && i < MAX_BATCHES && o->train[i]; i++)
+    for (int t = 0; good && t < s->target_count; t++) good = bench_session_train(s, o->train[i], t);
+  return finish(s, good);
+}
+
+static int run_latency(struct bench_session *s, const struct settings *o) {
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  bool good = bench_report_begin_latency(&s->report, format_of(o), stdout);
+  for (int t = 0; good && t < s->target_count; t++) good = bench_session_latency(s, o->latency, t);
+  return finish(s, good);
+}
+
+static int run(struct bench_session *s, const struct settings *o) {
+  return o->suite      ? read_and_run_suite(s, o)
+         : o->replay   ? run_replay(s, o)
+         : o->train[0] ? run_train(s, o)
+                       : run_latency(s, o);
+}
+
 int tool_bench(int argc, char **argv) {
   struct settings o = {.type = &bench_types[0], .seed = 1};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
-  if (!o.suite == !o.replay)
-    return tool_misused(COMMAND, "give either --suite FILE or --replay LINE");
+  if ((o.suite != NULL) + (o.replay != NULL) + (o.train[0] > 0) + (o.latency > 0) != 1)
+    return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --train N, --latency N");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {
       .plan = BENCH_PLAN_DEFAULT, .type = o.type, .seed = o.seed, .bound_file = o.bound};
   if (o.rounds) session.plan.rounds = o.rounds;
   if (o.seconds > 0) session.plan.round_seconds = o.seconds;
-  status = o.suite ? read_and_run_suite(&session, &o) : run_replay(&session, &o);
+  status = run(&session, &o);
   bench_session_close(&session);
   return status;
 }
