@@ -195,7 +195,7 @@ bool bench_report_summary(struct bench_report *report, const struct bench_summar
   if (!s->rows) return true;
   if (report->format != BENCH_JSON)
     return fprintf(report->file,
-                   "%s%s %s, %d threads: %s peer's time over ours, geometric mean of %d rows %.3f; "
+                   "%s%s %s, threads %d: %s peer's time over ours, geometric mean of %d rows %.3f; "
                    "worst %.3f at %s (%s)\n",
                    report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
                    s->plain ? "plain weights, the best plain" : "the best", s->rows, mean, s->worst,

@@ -21,6 +21,7 @@ struct entrant {
   char kernel[128];
   const struct bench_peer *peer; /* NULL: the library */
   void *state;                   /* of the peer */
+  struct bench_call *call;       /* of the library */
   struct bench_check check;
   double pack_seconds; /* NAN: not packed */
 };
@@ -30,7 +31,7 @@ struct race {
   const struct bench_target *target;
   struct bench_operands operands;
   struct bench_layer layer;
-  struct bench_call call;
+  struct bench_call calls[2]; /* with plain and with packed weights */
   struct entrant entrants[MAX_CONTENDERS];
   size_t count;
 };
@@ -135,8 +136,7 @@ bool bench_session_load_peers(struct bench_session *s) {
 
 static bool run_once(struct race *race, struct entrant *e) {
   if (e->peer) return e->peer->run(e->state, 1) && e->peer->fetch(e->state);
-  return bench_call_run(&race->call, 1) &&
-         bench_call_fetch(&race->call, &race->operands) == LAYEROPS_OK;
+  return bench_call_run(e->call, 1) && bench_call_fetch(e->call, &race->operands) == LAYEROPS_OK;
 }
 
 /* False: it failed, and drops out. A wrong result is told, and measured nevertheless. */
@@ -153,19 +153,48 @@ static bool check_entrant(struct race *race, struct entrant *e) {
   return true;
 }
 
+/* The median time of a few. */
+static double pack_time(const struct entrant *e) {
+  double times[5];
+  int count = sizeof times / sizeof *times;
+  for (int i = 0; i < count; i++) {
+    double start = bench_now();
+    if (e->peer ? !e->peer->pack(e->state) : bench_call_pack(e->call)) return NAN;
+    times[i] = bench_now() - start;
+  }
+  bench_sort(times, (size_t)count);
+  return bench_percentile(times, (size_t)count, 0.5);
+}
+
 /* 1: the library takes part, 0: it has not got the operation, -1: it failed. */
-static int enter_library(struct race *race) {
+static int enter_library(struct race *race, bool packed) {
   layerops_context *ctx = race->target->ctx;
-  struct entrant *e = &race->entrants[0];
-  *e = (struct entrant){.name = "layerops"};
-  layerops_status status = bench_call_row(ctx, &race->operands, &race->call);
-  if (status == LAYEROPS_OK) status = bench_call_prepare(&race->call);
+  struct entrant *e = &race->entrants[race->count];
+  *e = (struct entrant){
+      .name = "layerops", .packed = packed, .call = &race->calls[packed], .pack_seconds = NAN};
+  layerops_status status = bench_call_row(ctx, &race->operands, packed, e->call);
+  if (status == LAYEROPS_OK) status = bench_call_prepare(e->call);
   if (status == LAYEROPS_ERROR_UNSUPPORTED) return 0;
   if (status != LAYEROPS_OK) return -1;
   snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(ctx));
   if (!check_entrant(race, e)) return -1;
-  race->count = 1;
+  race->count++;
+  if (packed) e->pack_seconds = pack_time(e);
   return 1;
+}
+
+/* With the weights that are wanted; block-sparse ones are never packed. False: it does not take
+   part at all, or failed; which is told. */
+static bool enter_library_ways(struct race *race) {
+  int wanted = race->operands.row->block ? BENCH_PLAIN : race->session->weights;
+  for (int packed = 0; packed < 2; packed++) {
+    if (!(wanted & (packed ? BENCH_PACKED : BENCH_PLAIN))) continue;
+    int entered = enter_library(race, packed);
+    if (entered > 0) continue;
+    race->session->faults += entered < 0;
+    return false;
+  }
+  return true;
 }
 
 /* A peer's refusal is told once, not at each row of a suite. */
@@ -175,19 +204,6 @@ static bool refused(struct race *race, struct bench_peer_entry *p, const char *w
   if (strcmp(p->reason, why)) say(device, id, p->name, why);
   snprintf(p->reason, sizeof p->reason, "%s", why);
   return bench_report_skip(&s->report, id, device, p->name, why);
-}
-
-/* The median of a few. */
-static double pack_time(const struct entrant *e) {
-  double times[5];
-  int count = sizeof times / sizeof *times;
-  for (int i = 0; i < count; i++) {
-    double start = bench_now();
-    if (!e->peer->pack(e->state)) return NAN;
-    times[i] = bench_now() - start;
-  }
-  bench_sort(times, (size_t)count);
-  return bench_percentile(times, (size_t)count, 0.5);
 }
 
 static bool enter_peer(struct race *race, struct bench_peer_entry *p, bool packed) {
@@ -222,7 +238,8 @@ static bool enter_peers(struct race *race) {
                            .y = race->operands.y};
   for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
     for (int packed = 0; packed < 2; packed++)
-      if (p->peer && p->peer->weights & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
+      if (p->peer &&
+          p->peer->weights & race->session->weights & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
           !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p, packed))
         return false;
   return true;
@@ -339,8 +356,9 @@ static bool hold(struct race *race) {
   struct bench_contender contenders[MAX_CONTENDERS];
   struct bench_stats stats[MAX_CONTENDERS];
   for (size_t i = 0; i < race->count; i++)
-    contenders[i] = race->entrants[i].peer ? (struct bench_contender){run_peer, &race->entrants[i]}
-                                           : (struct bench_contender){bench_call_run, &race->call};
+    contenders[i] = race->entrants[i].peer
+                        ? (struct bench_contender){run_peer, &race->entrants[i]}
+                        : (struct bench_contender){bench_call_run, race->entrants[i].call};
   if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
   bool good = true;
   for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
@@ -351,16 +369,12 @@ static bool hold(struct race *race) {
 
 bool bench_session_row(struct bench_session *s, const struct bench_operands *operands, int t) {
   struct race race = {.session = s, .target = &s->targets[t], .operands = *operands};
-  int entered = enter_library(&race);
-  bool good;
-  if (entered <= 0) {
-    s->faults += entered < 0;
-    good = skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
-  } else {
-    good = enter_peers(&race) && hold(&race);
-  }
-  for (size_t i = 1; i < race.count; i++) race.entrants[i].peer->close(race.entrants[i].state);
-  bench_call_free(&race.call);
+  bool good = enter_library_ways(&race)
+                  ? enter_peers(&race) && hold(&race)
+                  : skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
+  for (size_t i = 0; i < race.count; i++)
+    if (race.entrants[i].peer) race.entrants[i].peer->close(race.entrants[i].state);
+  for (int packed = 0; packed < 2; packed++) bench_call_free(&race.calls[packed]);
   return good;
 }
 

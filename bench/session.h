@@ -29,6 +29,7 @@ struct bench_session {
   struct bench_report report;
   const struct bench_type *type;
   uint64_t seed;
+  int weights;                    /* BENCH_PLAIN, BENCH_PACKED or both */
   const char *bound_file;         /* NULL: look for one; "measure" */
   struct bench_peer_entry *peers; /* NULL: none wanted */
   struct bench_target targets[BENCH_MAX_DEVICES];

@@ -431,7 +431,7 @@ static void test_tsv(void) {
                        "sol_pct\tweights\trepay\tratio\n"
                        "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\tplain\tnan\t1.5\n"
                        "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\tpacked\t7\t1.5\n"
-                       "# cpu f32, 2 threads: the best peer's time over ours, geometric mean of "
+                       "# cpu f32, threads 2: the best peer's time over ours, geometric mean of "
                        "3 rows 2.000; worst 0.500 at two (dnn)\n"),
      "its columns are as documented, and so is the summary");
   free(text);

@@ -50,13 +50,15 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads peers replay train latency tsv json bound rounds seconds seed vary; do
+for option in suite device tier rows dtype threads weights peers replay train latency tsv json bound rounds seconds seed vary; do
   like "help tells --$option" "^  --$option"
 done
 misused 'no suite' 'one of --suite FILE, --replay LINE, --train N, --latency N'
 misused 'suite and replay' 'one of --suite' --suite "$layers" --replay x
 misused 'tsv and json' 'either --tsv or --json' --suite "$layers" --tsv --json
 misused 'a batch larger than the samples' "train is '60001', but must be a batch" --train 60001
+misused 'weights' "weights is 'squeezed', but must be plain, packed or both" --suite "$layers" \
+  --weights squeezed
 misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
@@ -91,6 +93,18 @@ for dtype in f16 bf16; do
   column 3 $dtype 'its type'
   exact 4e-3 'within its rounding'
 done
+for weights in plain packed both; do
+  check "weights: $weights" "$tool" bench --suite "$layers" --device cpu --rows mnist_b64_l2,odd2 \
+    --weights $weights --tsv $quick
+  table 'their table'
+  exact 1e-6 'within rounding of float64'
+  column 10 "$(echo $weights | sed 's/both/plain|packed/')" 'those asked for'
+  sed 1d "$scratch/rows.tsv" | wc -l | grep -qx " *$(echo $weights | sed 's/both/4/; s/p.*/2/')"
+  result $? 'a line a row and kind' <"$scratch/rows.tsv"
+done
+awk -F '\t' '$10 == "packed" && $11 !~ /^([1-9][0-9.e+]*|inf)$/ { print; bad = 1 } END { exit bad }' \
+  "$scratch/rows.tsv" >"$scratch/why"
+result $? 'packed: with the calls that repay it' <"$scratch/why"
 check 'other shapes' "$tool" bench --suite "$layers" --device cpu --rows odd2,mnist_b64_l2 --vary 3 \
   --tsv $quick
 table 'their table'
@@ -181,7 +195,7 @@ for module in openblas blis mkl onednn2 onednn3 libxsmm; do
   grep "${tab}packed${tab}" "$scratch/rows.tsv" | grep -Eqv "${tab}packed${tab}([0-9.e+]+|inf|nan)${tab}"
   [ $? -eq 1 ]
   result $? 'packed weights say what repays them' <"$scratch/rows.tsv"
-  like 'the summary' '^# cpu f32, [0-9]+ threads: the best peer.s time over ours, geometric mean of 4 rows [0-9.]+; worst'
+  like 'the summary' '^# cpu f32, threads [0-9]+: the best peer.s time over ours, geometric mean of 4 rows [0-9.]+; worst'
 done
 if [ -d "$scratch/libxsmm" ]; then
   check 'libxsmm on block-sparse rows' env "LAYEROPS_PEERS=$scratch/libxsmm" "$tool" bench \

@@ -24,6 +24,7 @@ struct settings {
   const struct bench_type *type;
   int32_t threads, rounds; /* 0: not given */
   double seconds;          /* 0: not given */
+  int weights;             /* BENCH_PLAIN, BENCH_PACKED or both */
   bool peers, tsv, json;
   uint64_t seed, vary;        /* vary 0: not given */
   int64_t train[MAX_BATCHES]; /* batches; 0 ends them */
@@ -48,6 +49,20 @@ static bool parse_type(const char *text, void *field) {
   const struct bench_type **type = field;
   *type = bench_type_find(text);
   return *type != NULL;
+}
+
+static bool parse_weights(const char *text, void *field) {
+  static const struct {
+    const char *name;
+    int weights;
+  } names[] = {
+      {"plain", BENCH_PLAIN}, {"packed", BENCH_PACKED}, {"both", BENCH_PLAIN | BENCH_PACKED}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i].name)) continue;
+    *(int *)field = names[i].weights;
+    return true;
+  }
+  return false;
 }
 
 static bool parse_batch(const char *text, void *field) {
@@ -75,6 +90,8 @@ static const struct tool_option options[] = {
     {"dtype", "T", "f32, f16 or bf16", "f32 (as without it), f16 or bf16", parse_type, FIELD(type)},
     {"threads", "N", "a whole number from 1 to 4096",
      "on a CPU at most so many. Without it all cores", parse_threads, FIELD(threads)},
+    {"weights", "W", "plain, packed or both", "plain, packed beforehand, or both (as without it)",
+     parse_weights, FIELD(weights)},
     {"peers", NULL, NULL, "also the peer libraries, in turns with this one", parse_switch,
      FIELD(peers)},
     {"replay", "LINE", "a line",
@@ -283,14 +300,17 @@ static int run(struct bench_session *s, const struct settings *o) {
 }
 
 int tool_bench(int argc, char **argv) {
-  struct settings o = {.type = &bench_types[0], .seed = 1};
+  struct settings o = {.type = &bench_types[0], .seed = 1, .weights = BENCH_PLAIN | BENCH_PACKED};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
   if ((o.suite != NULL) + (o.replay != NULL) + (o.train[0] > 0) + (o.latency > 0) != 1)
     return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --train N, --latency N");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
-  struct bench_session session = {
-      .plan = BENCH_PLAN_DEFAULT, .type = o.type, .seed = o.seed, .bound_file = o.bound};
+  struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
+                                  .type = o.type,
+                                  .seed = o.seed,
+                                  .weights = o.weights,
+                                  .bound_file = o.bound};
   if (o.rounds) session.plan.rounds = o.rounds;
   if (o.seconds > 0) session.plan.round_seconds = o.seconds;
   status = run(&session, &o);
