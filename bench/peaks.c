@@ -126,7 +126,7 @@ static double best_bandwidth(const struct ceiling_stream *stream, uint64_t bytes
   t.array = bytes / (uint64_t)stream->arrays / 512 * 512;
   /* Arrays a power of two apart would meet in the same sets of a cache. */
   t.share = t.array * (size_t)stream->arrays + 512;
-  t.count = (int64_t)(MEMORY_BYTES / 4 / bytes) + 1;
+  t.count = (int64_t)(MEMORY_BYTES / 8 / bytes) + 1;
   t.data = aligned_alloc(512, t.share * (size_t)threads);
   if (!t.data) return 0;
   time_together(touch, &t, threads);
@@ -138,7 +138,8 @@ static double best_bandwidth(const struct ceiling_stream *stream, uint64_t bytes
 
 bool bench_peaks_measure(struct bench_measured *m) {
   if (m->fma) {
-    int64_t steps = (int64_t)(4e6 / m->fma->macs) * 64;
+    int64_t steps =
+        (int64_t)(1e6 / m->fma->macs) * 64; /* a millisecond: shorter than a time slice */
     m->value = 2 * m->fma->macs * bench_best_rate(m->fma->run, steps, m->threads);
   } else {
     m->value = best_bandwidth(m->stream, m->bytes, m->threads);

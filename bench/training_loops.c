@@ -3,7 +3,6 @@
 #include <config.h>
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "bench/training.h"
@@ -33,6 +32,7 @@ CLONES static float loss_row(float *restrict z, const float *restrict bias, int3
 
 double bench_loss(float *z, const float *bias, const int32_t *labels, int64_t rows, int threads) {
   double sum = 0;
+  (void)threads; /* without OpenMP */
 #pragma omp parallel for num_threads(threads) reduction(+ : sum) if (rows * 64 >= PAYS)
   for (int64_t i = 0; i < rows; i++)
     sum += (double)loss_row(z + i * BENCH_OUTPUTS, bias, labels[i], 1 / (float)rows);
@@ -58,23 +58,23 @@ CLONES static void column_sums(const float *restrict dy, int64_t rows, int64_t n
   }
 }
 
-/* The part of a thread: [first, last) of COUNT. */
-static int64_t part(int64_t count, int thread) {
-  return count * thread / omp_get_num_threads();
+/* Where part T of COUNT elements in PARTS begins. */
+static int64_t part(int64_t count, int t, int parts) {
+  return count * t / parts;
 }
 
 void bench_relu_backward(float *dy, const float *y, int64_t count, int threads) {
-#pragma omp parallel num_threads(threads) if (count >= PAYS)
-  {
-    int64_t first = part(count, omp_get_thread_num()), last = part(count, omp_get_thread_num() + 1);
+#pragma omp parallel for num_threads(threads) schedule(static) if (count >= PAYS)
+  for (int t = 0; t < threads; t++) {
+    int64_t first = part(count, t, threads), last = part(count, t + 1, threads);
     relu_backward(dy + first, y + first, last - first);
   }
 }
 
 void bench_sgd(float *w, const float *g, int64_t count, float lr, int threads) {
-#pragma omp parallel num_threads(threads) if (count >= PAYS)
-  {
-    int64_t first = part(count, omp_get_thread_num()), last = part(count, omp_get_thread_num() + 1);
+#pragma omp parallel for num_threads(threads) schedule(static) if (count >= PAYS)
+  for (int t = 0; t < threads; t++) {
+    int64_t first = part(count, t, threads), last = part(count, t + 1, threads);
     sgd(w + first, g + first, last - first, lr);
   }
 }
