@@ -49,7 +49,24 @@ static layerops_type type_of(const struct bench_type *type) {
   return LAYEROPS_NONE_TYPE;
 }
 
-static layerops_status make_dense(struct bench_call *call, const struct bench_operands *o) {
+/* W stays where it is, to be packed again. */
+static layerops_status pack(struct bench_call *call) {
+  layerops_linear_forward_args *a = &call->args.linear_forward;
+  layerops_weights_args args = {.w = a->w};
+  call->w = a->w;
+  a->w = (layerops_matrix){0};
+  layerops_status status = layerops_weights_pack(call->ctx, &args, &call->weights);
+  a->packed = call->weights;
+  return status;
+}
+
+layerops_status bench_call_pack(struct bench_call *call) {
+  TRY(layerops_weights_update(call->ctx, call->weights, call->w));
+  return layerops_sync(call->ctx);
+}
+
+static layerops_status make_dense(struct bench_call *call, const struct bench_operands *o,
+                                  bool packed) {
   const struct bench_row *row = o->row;
   layerops_type type = type_of(o->type);
   layerops_linear_forward_args *a = &call->args.linear_forward;
@@ -58,6 +75,7 @@ static layerops_status make_dense(struct bench_call *call, const struct bench_op
   TRY(layerops_supports(call->ctx, call->op, type));
   TRY(bench_call_matrix(call, o->x, type, 1, row->m, row->k, &a->x));
   TRY(bench_call_matrix(call, o->w, type, 1, row->n, row->k, &a->w));
+  if (packed) TRY(pack(call));
   TRY(bench_call_matrix(call, o->bias, type, 1, 1, row->n, &a->bias));
   return bench_call_matrix(call, o->y, type, 1, row->m, row->n, &a->y);
 }
@@ -84,9 +102,9 @@ static layerops_status make_sparse(struct bench_call *call, const struct bench_o
 }
 
 layerops_status bench_call_row(layerops_context *ctx, const struct bench_operands *operands,
-                               struct bench_call *call) {
+                               bool packed, struct bench_call *call) {
   *call = (struct bench_call){.ctx = ctx};
-  return operands->row->block ? make_sparse(call, operands) : make_dense(call, operands);
+  return operands->row->block ? make_sparse(call, operands) : make_dense(call, operands, packed);
 }
 
 layerops_status bench_call_fetch(struct bench_call *call, const struct bench_operands *operands) {

@@ -21,14 +21,18 @@ struct bench_call {
   layerops_buffer *buffers[BENCH_CALL_BUFFERS];
   int buffer_count;
   layerops_bsr *bsr;
-  layerops_weights *weights;
+  layerops_weights *weights; /* packed from w */
+  layerops_matrix w;
   layerops_graph *graph;  /* on a GPU: many calls at once, so that the host does not show */
   layerops_status failed; /* the first failure of bench_call_run; its sentence is the last error */
 };
 
-/* The layer of a suite's row. */
+/* The layer of a suite's row, with its weights as they are or, dense ones, packed. */
 layerops_status bench_call_row(layerops_context *ctx, const struct bench_operands *operands,
-                               struct bench_call *call);
+                               bool packed, struct bench_call *call);
+
+/* Packs the weights of such a call once more, and waits. */
+layerops_status bench_call_pack(struct bench_call *call);
 
 /* Waits, and copies the result of a row's call into operands->y. */
 layerops_status bench_call_fetch(struct bench_call *call, const struct bench_operands *operands);

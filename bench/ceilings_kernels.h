@@ -20,7 +20,15 @@ extern const struct ceiling_fma ceiling_fmas[];
 /* COUNT dependent additions, one a clock; NULL where this is not known. */
 extern void (*const ceiling_chain)(int64_t count);
 
-/* Reads BYTES (a multiple of 512) at DATA (64-byte aligned) COUNT times. */
-void ceiling_read(const void *data, size_t bytes, int64_t count);
+/* One way to use memory, on float arrays of BYTES each (a multiple of 512, 64-byte aligned), COUNT
+   times over: read a; copy a = b; triad a = b + 0.5 c. */
+struct ceiling_stream {
+  const char *name;
+  int arrays; /* a, b, c: those it touches */
+  void (*run)(void *a, const void *b, const void *c, size_t bytes, int64_t count);
+};
+
+/* The widest that the processor has; ends with a NULL name. */
+const struct ceiling_stream *ceiling_streams(void);
 
 #endif

@@ -3,22 +3,29 @@ noinst_LTLIBRARIES += %D%/libbench.la
 bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	-DBENCH_DEVICES_DIR='"$(pkgdatadir)/devices"' -DBENCH_SOURCE_DIR='"$(abs_top_srcdir)"'
 %C%_libbench_la_CPPFLAGS = $(AM_CPPFLAGS) $(bench_defines)
-%C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(JANSSON_CFLAGS)
+%C%_libbench_la_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
 %C%_libbench_la_SOURCES = \
+	%D%/blas.h \
 	%D%/bound.c \
 	%D%/bound.h \
 	%D%/call.c \
 	%D%/call.h \
+	%D%/ceilings_kernels.c \
+	%D%/ceilings_kernels.h \
 	%D%/folders.c \
 	%D%/folders.h \
 	%D%/host.c \
 	%D%/host.h \
+	%D%/network_run.c \
+	%D%/network_run.h \
 	%D%/operands.c \
 	%D%/ops.c \
 	%D%/ops.h \
 	%D%/operands.h \
 	%D%/pattern.c \
 	%D%/pattern.h \
+	%D%/peaks.c \
+	%D%/peaks.h \
 	%D%/peer.h \
 	%D%/peers.c \
 	%D%/peers.h \
@@ -31,8 +38,13 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/suite.c \
 	%D%/suite.h \
 	%D%/timing.c \
-	%D%/timing.h
-bench_libs = %D%/libbench.la liblayerops.la $(JANSSON_LIBS)
+	%D%/timing.h \
+	%D%/training.c \
+	%D%/training.h \
+	%D%/vary.c \
+	%D%/vary.h
+%C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la
+bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.
 $(%C%_libbench_la_OBJECTS): %D%/commit.inc
@@ -49,18 +61,18 @@ $(%C%_libbench_la_OBJECTS): %D%/commit.inc
 CLEANFILES += %D%/commit.inc
 
 # Measures a CPU for a file in data/devices.
-if HAVE_OPENMP
 noinst_PROGRAMS += %D%/ceilings
-endif
-%C%_ceilings_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS) $(HWLOC_CFLAGS) $(JANSSON_CFLAGS)
-%C%_ceilings_SOURCES = %D%/ceilings.c %D%/ceilings_kernels.c %D%/ceilings_kernels.h
-%C%_ceilings_LDADD = $(bench_libs) $(HWLOC_LIBS)
+%C%_ceilings_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+%C%_ceilings_SOURCES = %D%/ceilings.c
+%C%_ceilings_LDADD = $(bench_libs)
 
 devicesdir = $(pkgdatadir)/devices
 dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \
 	data/devices/xeon-avx512-amx.json
 suitedir = $(pkgdatadir)/suite
 dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
+
+EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md
 
 # The peers: a module each, which alone links its library. The tool loads what it finds.
 peersdir = $(pkglibdir)/peers
@@ -69,13 +81,19 @@ peer_cflags = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(OPENMP_CFLAGS)
 peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no-undefined \
 	-export-symbols-regex '^layerops_bench_peer$$'
 
-# -ffast-math for this file alone: see there.
-noinst_LTLIBRARIES += %D%/peers/libepilogue.la %D%/peers/libpick.la
+# -ffast-math for these files alone: see there.
+noinst_LTLIBRARIES += %D%/libtraining_loops.la
+%C%_libtraining_loops_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
+%C%_libtraining_loops_la_SOURCES = %D%/training_loops.c %D%/training.h
+noinst_LTLIBRARIES += %D%/peers/libblas.la %D%/peers/libepilogue.la %D%/peers/libpick.la
 %C%_peers_libepilogue_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
 %C%_peers_libepilogue_la_SOURCES = %D%/peers/epilogue.c %D%/peers/common.h
+%C%_peers_libblas_la_CFLAGS = $(peer_cflags)
+%C%_peers_libblas_la_SOURCES = %D%/peers/blas.c %D%/peers/blas.h %D%/blas.h
 %C%_peers_libpick_la_CFLAGS = $(peer_cflags)
 %C%_peers_libpick_la_SOURCES = %D%/peers/pick.c %D%/timing.c
 peer_parts = %D%/peers/libepilogue.la %D%/peers/libpick.la
+blas_parts = %D%/peers/libblas.la $(peer_parts)
 
 if HAVE_PEER_OPENBLAS
 peers_LTLIBRARIES += %D%/peers/openblas.la
@@ -83,8 +101,14 @@ endif
 if HAVE_PEER_BLIS
 peers_LTLIBRARIES += %D%/peers/blis.la
 endif
-if HAVE_PEER_ONEDNN
-peers_LTLIBRARIES += %D%/peers/onednn.la
+if HAVE_PEER_MKL
+peers_LTLIBRARIES += %D%/peers/mkl.la
+endif
+if HAVE_PEER_ONEDNN2
+peers_LTLIBRARIES += %D%/peers/onednn2.la
+endif
+if HAVE_PEER_ONEDNN3
+peers_LTLIBRARIES += %D%/peers/onednn3.la
 endif
 if HAVE_PEER_LIBXSMM
 peers_LTLIBRARIES += %D%/peers/libxsmm.la
@@ -101,17 +125,28 @@ endif
 %C%_peers_openblas_la_SOURCES = %D%/peers/openblas.c
 %C%_peers_openblas_la_CFLAGS = $(peer_cflags) $(OPENBLAS_CFLAGS)
 %C%_peers_openblas_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_openblas_la_LIBADD = $(peer_parts) $(OPENBLAS_LIBS)
+%C%_peers_openblas_la_LIBADD = $(blas_parts) $(OPENBLAS_LIBS)
 
 %C%_peers_blis_la_SOURCES = %D%/peers/blis.c %D%/peers/blis_quiet.h
 %C%_peers_blis_la_CFLAGS = $(peer_cflags) $(BLIS_CFLAGS)
 %C%_peers_blis_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_blis_la_LIBADD = $(peer_parts) $(BLIS_LIBS)
+%C%_peers_blis_la_LIBADD = $(blas_parts) $(BLIS_LIBS)
 
-%C%_peers_onednn_la_SOURCES = %D%/peers/onednn.c
-%C%_peers_onednn_la_CFLAGS = $(peer_cflags) $(ONEDNN_CFLAGS)
-%C%_peers_onednn_la_LDFLAGS = $(peer_ldflags)
-%C%_peers_onednn_la_LIBADD = $(peer_parts) $(ONEDNN_LIBS)
+%C%_peers_mkl_la_SOURCES = %D%/peers/mkl.c
+%C%_peers_mkl_la_CFLAGS = $(peer_cflags) $(MKL_CFLAGS)
+%C%_peers_mkl_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_mkl_la_LIBADD = $(blas_parts) $(MKL_LIBS)
+
+onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
+%C%_peers_onednn2_la_SOURCES = $(onednn_sources)
+%C%_peers_onednn2_la_CFLAGS = $(peer_cflags) $(ONEDNN2_CFLAGS)
+%C%_peers_onednn2_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_onednn2_la_LIBADD = $(peer_parts) $(ONEDNN2_LIBS)
+
+%C%_peers_onednn3_la_SOURCES = $(onednn_sources)
+%C%_peers_onednn3_la_CFLAGS = $(peer_cflags) $(ONEDNN3_CFLAGS)
+%C%_peers_onednn3_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_onednn3_la_LIBADD = $(peer_parts) $(ONEDNN3_LIBS)
 
 %C%_peers_libxsmm_la_SOURCES = %D%/peers/libxsmm.c
 %C%_peers_libxsmm_la_CFLAGS = $(peer_cflags) $(LIBXSMM_CFLAGS)

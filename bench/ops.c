@@ -173,12 +173,13 @@ static bool report(struct bench_session *s, const struct bench_target *target, c
                            .m = line->m,
                            .n = line->n,
                            .max_rel_err = NAN,
+                           .repay = NAN,
+                           .ratio = target->threads ? bench_ratio(&stats[0], &stats[1]) : NAN,
                            .elements = (double)line->m * (double)line->n,
                            .stats = &stats[which]};
   bench_line_work(line, &r.flops, &r.bytes);
   if (target->has_bound)
     r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes);
-  if (target->threads) r.ratio = bench_ratio(&stats[0], &stats[which]);
   return bench_report_row(&s->report, &r);
 }
 

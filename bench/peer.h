@@ -9,11 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/blas.h"
 #include "bench/pattern.h"
 #include "bench/suite.h"
 
-#define BENCH_PEER_ABI    1
+#define BENCH_PEER_ABI    2
 #define BENCH_PEER_SYMBOL "layerops_bench_peer"
+
+/* How weights come to a call: as they are stored, or in a layout of the library's own, made
+   beforehand. */
+enum { BENCH_PLAIN = 1, BENCH_PACKED = 2 };
 
 /* What to compute: Y = act(X W^T + bias), all matrices tight and row-major, in host memory, of one
    data type; bias too. A block-sparse row has a pattern, its kept blocks one after the other in w,
@@ -24,6 +29,7 @@ struct bench_layer {
   const char *device;                  /* "cpu", "opencl:P.D", "cuda:N" */
   const char *dtype;                   /* "f32", "f16", "bf16" */
   int threads;
+  bool packed; /* the weights are packed by setup, else each call takes w itself */
   const void *x, *w, *bias;
   void *y;
 };
@@ -31,13 +37,16 @@ struct bench_layer {
 struct bench_peer {
   int abi; /* BENCH_PEER_ABI */
   const char *name;
-  /* Prepares the layer in the fastest of the ways that the peer has, weights packed where it can:
-     label names it and its version. False: why says what the peer lacks. */
+  int weights; /* BENCH_PLAIN, BENCH_PACKED or both: each is a contender */
+  /* Prepares the layer in the fastest of the ways that the peer has: label names it and its
+     version. False: why says what the peer lacks. */
   bool (*setup)(const struct bench_layer *layer, void **state, char *label, size_t label_size,
                 char *why, size_t why_size);
   bool (*run)(void *state, int64_t calls); /* as in struct bench_contender */
   bool (*fetch)(void *state);              /* after run: puts the result into the layer's y */
+  bool (*pack)(void *state); /* packs the weights once more, to be timed; needed by BENCH_PACKED */
   void (*close)(void *state);
+  const struct bench_blas *blas; /* NULL: not a BLAS */
 };
 
 #endif

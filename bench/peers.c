@@ -18,7 +18,9 @@ static void openblas_before_load(void) {
 static struct bench_peer_entry entries[] = {
     {.name = "openblas", .kind = "cpu", .before_load = openblas_before_load},
     {.name = "blis", .kind = "cpu"},
-    {.name = "onednn", .kind = "cpu"},
+    {.name = "mkl", .kind = "cpu"},
+    {.name = "onednn2", .kind = "cpu"},
+    {.name = "onednn3", .kind = "cpu"},
     {.name = "libxsmm", .kind = "cpu"},
     {.name = "clblast", .kind = "opencl"},
     {.name = "cublaslt", .kind = "cuda"},

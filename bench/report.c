@@ -25,35 +25,50 @@ static double ns_an_element(const struct bench_result *r) {
   return r->stats->median / r->elements * 1e9;
 }
 
-static bool begin(struct bench_report *report) {
-  const enum bench_format format = report->format;
-  const bool peers = report->peers, rates = report->rates;
-  FILE *file = report->file;
-  if (format == BENCH_JSON) {
-    report->results = json_array();
-    report->skipped = json_array();
-    report->peer_list = json_array();
-    return report->results && report->skipped && report->peer_list;
-  }
-  if (format == BENCH_TSV)
-    return fprintf(
-               file,
-               "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct%s%s\n",
-               peers ? "\tratio" : "", rates ? "\tgbs\tns_element" : "") > 0;
-  return fprintf(file, "%-20s %-10s %-5s %3s %12s %10s %9s %6s%s%s  %s\n", "id", "device", "dtype",
-                 "thr", "median", "GFLOP/s", "error", "sol%", peers ? "  ratio" : "",
-                 rates ? "   GB/s ns/elem" : "", "kernel") > 0;
+static const char *weights_name(const struct bench_result *r) {
+  return r->packed ? "packed" : "plain";
 }
 
-bool bench_report_begin(struct bench_report *report, enum bench_format format, bool peers,
+/* What each kind has beside the columns of all rows. */
+static const struct {
+  const char *names[2], *titles[2]; /* in --tsv, in the table */
+  bool ratio;
+} kinds[] = {[BENCH_LAYERS] = {{"weights", "repay"}, {"weights", "repay"}, false},
+             [BENCH_BESIDE_PEERS] = {{"weights", "repay"}, {"weights", "repay"}, true},
+             [BENCH_RATES] = {{"gbs", "ns_element"}, {"GB/s", "ns/elem"}, true}};
+
+static bool begin_json(struct bench_report *report) {
+  report->results = json_array();
+  report->skipped = json_array();
+  report->peer_list = json_array();
+  report->summaries = json_array();
+  return report->results && report->skipped && report->peer_list && report->summaries;
+}
+
+static bool begin_latencies(FILE *file, bool tsv) {
+  if (tsv) return fputs("id\tdevice\tthreads\tcalls\tp50_s\tp90_s\tp99_s\tmax_s\n", file) >= 0;
+  return fprintf(file, "%-28s %-10s %3s %10s %12s %12s %12s %12s %9s\n", "id", "device", "thr",
+                 "calls", "p50", "p90", "p99", "max", "p99/p50") > 0;
+}
+
+static bool begin_rows(FILE *file, bool tsv, enum bench_kind kind) {
+  const char *const *names = tsv ? kinds[kind].names : kinds[kind].titles;
+  if (tsv)
+    return fprintf(file,
+                   "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct\t"
+                   "%s\t%s%s\n",
+                   names[0], names[1], kinds[kind].ratio ? "\tratio" : "") > 0;
+  return fprintf(file, "%-28s %-10s %-5s %3s %12s %10s %9s %6s %7s %7s%s  %s\n", "id", "device",
+                 "dtype", "thr", "median", "GFLOP/s", "error", "sol%", names[0], names[1],
+                 kinds[kind].ratio ? "  ratio" : "", "kernel") > 0;
+}
+
+bool bench_report_begin(struct bench_report *report, enum bench_format format, enum bench_kind kind,
                         FILE *file) {
-  *report = (struct bench_report){.format = format, .peers = peers, .file = file};
-  return begin(report);
-}
-
-bool bench_report_begin_rates(struct bench_report *report, enum bench_format format, FILE *file) {
-  *report = (struct bench_report){.format = format, .peers = true, .rates = true, .file = file};
-  return begin(report);
+  *report = (struct bench_report){.format = format, .kind = kind, .file = file};
+  const bool tsv = format == BENCH_TSV;
+  if (format == BENCH_JSON) return begin_json(report);
+  return kind == BENCH_LATENCIES ? begin_latencies(file, tsv) : begin_rows(file, tsv, kind);
 }
 
 /* A peer's row says so in the column of the kernel. */
@@ -67,8 +82,11 @@ static bool tsv_row(const struct bench_report *report, const struct bench_result
   kernel_name(r, kernel, sizeof kernel);
   fprintf(report->file, "%s\t%s\t%s\t%d\t%s\t%.6g\t%.6g\t%.3g\t%.4g", r->id, r->device, r->dtype,
           r->threads, kernel, r->stats->median, gflops(r), r->max_rel_err, sol_pct(r));
-  if (report->peers) fprintf(report->file, "\t%.4g", r->ratio > 0 ? r->ratio : NAN);
-  if (report->rates) fprintf(report->file, "\t%.4g\t%.4g", gbytes(r), ns_an_element(r));
+  if (report->kind == BENCH_RATES)
+    fprintf(report->file, "\t%.4g\t%.4g", gbytes(r), ns_an_element(r));
+  else
+    fprintf(report->file, "\t%s\t%.3g", weights_name(r), r->repay);
+  if (kinds[report->kind].ratio) fprintf(report->file, "\t%.4g", r->ratio);
   return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
 }
 
@@ -82,14 +100,42 @@ static void format_time(double seconds, char *text, size_t size) {
 }
 
 static bool table_row(const struct bench_report *report, const struct bench_result *r) {
-  char kernel[160], time[32], ratio[16] = "", rates[40] = "";
+  char kernel[160], time[32];
   kernel_name(r, kernel, sizeof kernel);
   format_time(r->stats->median, time, sizeof time);
-  if (report->peers) snprintf(ratio, sizeof ratio, " %6.3g", r->ratio > 0 ? r->ratio : NAN);
-  if (report->rates) snprintf(rates, sizeof rates, " %6.3g %7.3g", gbytes(r), ns_an_element(r));
-  fprintf(report->file, "%-20s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g%s%s  %s\n", r->id, r->device,
-          r->dtype, r->threads, time, gflops(r), r->max_rel_err, sol_pct(r), ratio, rates, kernel);
+  fprintf(report->file, "%-28s %-10s %-5s %3d %12s %10.4g %9.2g %6.3g", r->id, r->device, r->dtype,
+          r->threads, time, gflops(r), r->max_rel_err, sol_pct(r));
+  if (report->kind == BENCH_RATES)
+    fprintf(report->file, " %7.3g %7.3g", gbytes(r), ns_an_element(r));
+  else
+    fprintf(report->file, " %7s %7.3g", weights_name(r), r->repay);
+  if (kinds[report->kind].ratio) fprintf(report->file, " %6.3g", r->ratio);
+  fprintf(report->file, "  %s\n", kernel);
   return fflush(report->file) == 0;
+}
+
+bool bench_report_latency(struct bench_report *report, const struct bench_latency *l) {
+  const double seconds[] = {l->p50, l->p90, l->p99, l->max};
+  if (report->format == BENCH_JSON) {
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f}", "id", l->id, "op",
+                              "network_predict", "device", l->device, "threads", l->threads,
+                              "calls", (json_int_t)l->calls, "p50_s", l->p50, "p90_s", l->p90,
+                              "p99_s", l->p99, "max_s", l->max);
+    return entry && !json_array_append_new(report->results, entry);
+  }
+  bool tsv = report->format == BENCH_TSV;
+  fprintf(report->file, tsv ? "%s\t%s\t%d\t%lld" : "%-28s %-10s %3d %10lld", l->id, l->device,
+          l->threads, (long long)l->calls);
+  for (int i = 0; i < 4; i++) {
+    char text[32];
+    format_time(seconds[i], text, sizeof text);
+    if (tsv)
+      fprintf(report->file, "\t%.6g", seconds[i]);
+    else
+      fprintf(report->file, " %12s", text);
+  }
+  if (!tsv) fprintf(report->file, " %9.3g", l->p99 / l->p50);
+  return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
 }
 
 /* JSON has no NaN: what is not known is null. */
@@ -127,9 +173,10 @@ static json_t *json_row(const struct bench_result *r) {
       s->median, "p50_s", s->p50, "p95_s", s->p95, "p99_s", s->p99, "max_s", s->max, "min_s",
       s->min, "round_medians_s", round_medians(s), "gflops", gflops(r));
   json_t *judged =
-      json_pack("{s:o, s:o, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err), "bound_s",
-                known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)), "ratio",
-                known(r->ratio > 0 ? r->ratio : NAN), "energy_j", "energy_source");
+      json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err),
+                "bound_s", known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)),
+                "weights", weights_name(r), "repay_calls", known(r->repay), "ratio",
+                known(r->ratio), "energy_j", "energy_source");
   bool good = row && figures && judged && !json_object_update(row, figures) &&
               !json_object_update(row, judged);
   json_decref(figures);
@@ -161,6 +208,32 @@ bool bench_report_peer(struct bench_report *report, const char *name, const char
   return entry && !json_array_append_new(report->peer_list, entry);
 }
 
+void bench_summary_add(struct bench_summary *s, double ratio, const char *id, const char *peer) {
+  s->log_sum += log(ratio);
+  if (s->rows++ && ratio >= s->worst) return;
+  s->worst = ratio;
+  snprintf(s->worst_id, sizeof s->worst_id, "%s", id);
+  snprintf(s->worst_peer, sizeof s->worst_peer, "%s", peer);
+}
+
+bool bench_report_summary(struct bench_report *report, const struct bench_summary *s) {
+  double mean = exp(s->log_sum / s->rows);
+  if (!s->rows) return true;
+  if (report->format != BENCH_JSON)
+    return fprintf(report->file,
+                   "%s%s %s, threads %d: %s peer's time over ours, geometric mean of %d rows %.3f; "
+                   "worst %.3f at %s (%s)\n",
+                   report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
+                   s->plain ? "plain weights, the best plain" : "the best", s->rows, mean, s->worst,
+                   s->worst_id, s->worst_peer) > 0;
+  json_t *entry =
+      json_pack("{s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device, "dtype",
+                s->dtype, "threads", s->threads, "weights", s->plain ? "plain" : "any", "rows",
+                s->rows, "geomean_ratio", mean, "worst_ratio", s->worst, "worst_id", s->worst_id,
+                "worst_peer", s->worst_peer);
+  return entry && !json_array_append_new(report->summaries, entry);
+}
+
 static json_t *device_list(const layerops_device_info *devices, size_t count) {
   json_t *array = json_array();
   for (size_t i = 0; i < count; i++) {
@@ -186,11 +259,12 @@ static json_t *run_file(const struct bench_report *report, const layerops_device
       json_pack("{s:i, s:i, s:f, s:f, s:f}", "rounds", plan->rounds, "samples_per_round",
                 plan->samples, "round_seconds", plan->round_seconds, "sample_seconds",
                 plan->sample_seconds, "clock_overhead_s", bench_clock_overhead());
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O}", "schema",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O, s:O}", "schema",
                    "layerops-run/1", "tool", "layerops bench", "version", layerops_version_string(),
                    "commit", BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host,
                    "settings", settings, "devices", device_list(devices, device_count), "results",
-                   report->results, "skipped", report->skipped, "peers", report->peer_list);
+                   report->results, "skipped", report->skipped, "peers", report->peer_list,
+                   "summary", report->summaries);
 }
 
 bool bench_report_end(struct bench_report *report, const layerops_device_info *devices,
@@ -207,5 +281,6 @@ void bench_report_free(struct bench_report *report) {
   json_decref(report->results);
   json_decref(report->skipped);
   json_decref(report->peer_list);
+  json_decref(report->summaries);
   *report = (struct bench_report){0};
 }

@@ -9,16 +9,21 @@
 
 #include "bench/folders.h"
 #include "bench/host.h"
+#include "bench/peaks.h"
 
-#define MAX_CONTENDERS 8
+#define MAX_CONTENDERS 16
 
-/* One who does a row: the library first, then the peers. */
+/* One who does a row: the library first, then the peers; each with plain weights, with packed
+   ones, or twice. */
 struct entrant {
   const char *name; /* "layerops" or the peer's */
+  bool packed;
   char kernel[128];
   const struct bench_peer *peer; /* NULL: the library */
   void *state;                   /* of the peer */
+  struct bench_call *call;       /* of the library */
   struct bench_check check;
+  double pack_seconds; /* NAN: not packed */
 };
 
 struct race {
@@ -26,7 +31,7 @@ struct race {
   const struct bench_target *target;
   struct bench_operands operands;
   struct bench_layer layer;
-  struct bench_call call;
+  struct bench_call calls[2]; /* with plain and with packed weights */
   struct entrant entrants[MAX_CONTENDERS];
   size_t count;
 };
@@ -49,8 +54,29 @@ static void device_kind(const char *device, char *kind, size_t size) {
   if (!strcmp(kind, "reference")) snprintf(kind, size, "cpu");
 }
 
+/* What the processor reaches now, in place of a device file. */
+static bool measure_bound(struct bench_target *target) {
+  struct bench_peaks peaks;
+  int threads = target->threads > 0 ? target->threads : (int)target->info.units;
+  if (target->info.is_gpu || !bench_peaks_plan(&peaks, threads)) {
+    fprintf(stderr, "layerops bench: --bound measure: %s: %s\n", target->info.name,
+            target->info.is_gpu ? "only processors can be measured"
+                                : "hwloc finds no topology of this machine");
+    return false;
+  }
+  for (int i = 0; i < peaks.count; i++)
+    if (peaks.list[i].fma || !strcmp(peaks.list[i].how, "read")) {
+      if (bench_peaks_measure(&peaks.list[i])) continue;
+      fprintf(stderr, "layerops bench: --bound measure: out of memory\n");
+      return false;
+    }
+  bench_peaks_device(&peaks, threads, &target->bound);
+  return target->has_bound = true;
+}
+
 static bool find_bound(const struct bench_session *s, struct bench_target *target) {
   char folder[4096], why[512], kind[32], name[192];
+  if (s->bound_file && !strcmp(s->bound_file, "measure")) return measure_bound(target);
   device_kind(target->info.name, kind, sizeof kind);
   bench_devices_folder(folder, sizeof folder);
   snprintf(name, sizeof name, "%s", target->info.description);
@@ -110,8 +136,7 @@ bool bench_session_load_peers(struct bench_session *s) {
 
 static bool run_once(struct race *race, struct entrant *e) {
   if (e->peer) return e->peer->run(e->state, 1) && e->peer->fetch(e->state);
-  return bench_call_run(&race->call, 1) &&
-         bench_call_fetch(&race->call, &race->operands) == LAYEROPS_OK;
+  return bench_call_run(e->call, 1) && bench_call_fetch(e->call, &race->operands) == LAYEROPS_OK;
 }
 
 /* False: it failed, and drops out. A wrong result is told, and measured nevertheless. */
@@ -128,19 +153,48 @@ static bool check_entrant(struct race *race, struct entrant *e) {
   return true;
 }
 
+/* The median time of a few. */
+static double pack_time(const struct entrant *e) {
+  double times[5];
+  int count = sizeof times / sizeof *times;
+  for (int i = 0; i < count; i++) {
+    double start = bench_now();
+    if (e->peer ? !e->peer->pack(e->state) : bench_call_pack(e->call)) return NAN;
+    times[i] = bench_now() - start;
+  }
+  bench_sort(times, (size_t)count);
+  return bench_percentile(times, (size_t)count, 0.5);
+}
+
 /* 1: the library takes part, 0: it has not got the operation, -1: it failed. */
-static int enter_library(struct race *race) {
+static int enter_library(struct race *race, bool packed) {
   layerops_context *ctx = race->target->ctx;
-  struct entrant *e = &race->entrants[0];
-  *e = (struct entrant){.name = "layerops"};
-  layerops_status status = bench_call_row(ctx, &race->operands, &race->call);
-  if (status == LAYEROPS_OK) status = bench_call_prepare(&race->call);
+  struct entrant *e = &race->entrants[race->count];
+  *e = (struct entrant){
+      .name = "layerops", .packed = packed, .call = &race->calls[packed], .pack_seconds = NAN};
+  layerops_status status = bench_call_row(ctx, &race->operands, packed, e->call);
+  if (status == LAYEROPS_OK) status = bench_call_prepare(e->call);
   if (status == LAYEROPS_ERROR_UNSUPPORTED) return 0;
   if (status != LAYEROPS_OK) return -1;
   snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(ctx));
   if (!check_entrant(race, e)) return -1;
-  race->count = 1;
+  race->count++;
+  if (packed) e->pack_seconds = pack_time(e);
   return 1;
+}
+
+/* With the weights that are wanted; block-sparse ones are never packed. False: it does not take
+   part at all, or failed; which is told. */
+static bool enter_library_ways(struct race *race) {
+  int wanted = race->operands.row->block ? BENCH_PLAIN : race->session->weights;
+  for (int packed = 0; packed < 2; packed++) {
+    if (!(wanted & (packed ? BENCH_PACKED : BENCH_PLAIN))) continue;
+    int entered = enter_library(race, packed);
+    if (entered > 0) continue;
+    race->session->faults += entered < 0;
+    return false;
+  }
+  return true;
 }
 
 /* A peer's refusal is told once, not at each row of a suite. */
@@ -152,14 +206,16 @@ static bool refused(struct race *race, struct bench_peer_entry *p, const char *w
   return bench_report_skip(&s->report, id, device, p->name, why);
 }
 
-static bool enter_peer(struct race *race, struct bench_peer_entry *p) {
+static bool enter_peer(struct race *race, struct bench_peer_entry *p, bool packed) {
   struct entrant *e = &race->entrants[race->count];
   char why[256];
-  *e = (struct entrant){.name = p->name, .peer = p->peer};
+  *e = (struct entrant){.name = p->name, .packed = packed, .peer = p->peer, .pack_seconds = NAN};
+  race->layer.packed = packed;
   if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
     return refused(race, p, why);
   if (check_entrant(race, e)) {
     race->count++;
+    if (packed) e->pack_seconds = pack_time(e);
     return true;
   }
   p->peer->close(e->state);
@@ -181,9 +237,73 @@ static bool enter_peers(struct race *race) {
                            .bias = race->operands.bias,
                            .y = race->operands.y};
   for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
-    if (p->peer && !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p))
-      return false;
+    for (int packed = 0; packed < 2; packed++)
+      if (p->peer &&
+          p->peer->weights & race->session->weights & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
+          !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p, packed))
+        return false;
   return true;
+}
+
+/* ---- what the times say ---- */
+
+/* The index of the contender's entry with plain weights (or packed ones), -1 if there is none. */
+static int find_entrant(const struct race *race, const struct bench_stats *stats, const char *name,
+                        bool packed) {
+  for (size_t i = 0; i < race->count; i++)
+    if (!strcmp(race->entrants[i].name, name) && race->entrants[i].packed == packed &&
+        !stats[i].failed)
+      return (int)i;
+  return -1;
+}
+
+/* The fastest of ours, or of the peers whose results are right. -1: there is none. */
+static int find_fastest(const struct race *race, const struct bench_stats *stats, bool peers,
+                        bool plain) {
+  int best = -1;
+  for (size_t i = 0; i < race->count; i++) {
+    const struct entrant *e = &race->entrants[i];
+    if (stats[i].failed || (e->peer != NULL) != peers || (plain && e->packed)) continue;
+    if (peers && e->check.wrong) continue;
+    if (best < 0 || stats[i].median < stats[best].median) best = (int)i;
+  }
+  return best;
+}
+
+static double ratio_of(const struct race *race, const struct bench_stats *stats, size_t i) {
+  const struct entrant *e = &race->entrants[i];
+  int ours = find_entrant(race, stats, "layerops", e->packed), best;
+  if (!e->peer) {
+    best = find_fastest(race, stats, true, !e->packed);
+    return best < 0 ? NAN : bench_ratio(&stats[i], &stats[best]);
+  }
+  if (ours < 0) ours = find_fastest(race, stats, false, false);
+  return ours < 0 ? NAN : bench_ratio(&stats[ours], &stats[i]);
+}
+
+static double repay_of(const struct race *race, const struct bench_stats *stats, size_t i) {
+  const struct entrant *e = &race->entrants[i];
+  int plain = find_entrant(race, stats, e->name, false);
+  if (!e->packed || plain < 0) return NAN;
+  double gain = stats[plain].median - stats[i].median;
+  return gain > 0 ? ceil(e->pack_seconds / gain) : INFINITY;
+}
+
+static void summarise(struct race *race, const struct bench_stats *stats) {
+  struct bench_target *target = &race->session->targets[race->target - race->session->targets];
+  for (int kind = 0; kind < BENCH_SUMMARIES; kind++) {
+    struct bench_summary *s = &target->summaries[kind];
+    bool plain = kind == BENCH_PLAIN_SUMMARY;
+    int ours = find_fastest(race, stats, false, plain),
+        best = find_fastest(race, stats, true, plain);
+    if (ours < 0 || best < 0) continue;
+    s->device = target->info.name;
+    s->dtype = race->operands.type->name;
+    s->threads = target->threads;
+    s->plain = plain;
+    bench_summary_add(s, bench_ratio(&stats[ours], &stats[best]), race->operands.row->id,
+                      race->entrants[best].kernel);
+  }
 }
 
 static struct bench_result describe(const struct race *race, const struct entrant *e,
@@ -206,6 +326,7 @@ static struct bench_result describe(const struct race *race, const struct entran
                            .block = row->block,
                            .blocks = pattern ? bench_pattern_kept(pattern) : 0,
                            .max_rel_err = e->check.max_rel_err,
+                           .packed = e->packed,
                            .stats = stats};
   bench_work(row, pattern, race->operands.type->size, &r.flops, &r.bytes);
   if (target->has_bound)
@@ -221,7 +342,8 @@ static bool report_entrant(struct race *race, const struct bench_stats *stats, s
                 e->peer ? "its call failed" : layerops_last_error());
   }
   struct bench_result result = describe(race, e, &stats[i]);
-  if (race->session->peers && !stats[0].failed) result.ratio = bench_ratio(&stats[0], &stats[i]);
+  result.ratio = ratio_of(race, stats, i);
+  result.repay = repay_of(race, stats, i);
   return bench_report_row(&race->session->report, &result);
 }
 
@@ -234,27 +356,25 @@ static bool hold(struct race *race) {
   struct bench_contender contenders[MAX_CONTENDERS];
   struct bench_stats stats[MAX_CONTENDERS];
   for (size_t i = 0; i < race->count; i++)
-    contenders[i] = race->entrants[i].peer ? (struct bench_contender){run_peer, &race->entrants[i]}
-                                           : (struct bench_contender){bench_call_run, &race->call};
+    contenders[i] = race->entrants[i].peer
+                        ? (struct bench_contender){run_peer, &race->entrants[i]}
+                        : (struct bench_contender){bench_call_run, race->entrants[i].call};
   if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
   bool good = true;
   for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
+  summarise(race, stats);
   bench_stats_free(stats, race->count);
   return good;
 }
 
 bool bench_session_row(struct bench_session *s, const struct bench_operands *operands, int t) {
   struct race race = {.session = s, .target = &s->targets[t], .operands = *operands};
-  int entered = enter_library(&race);
-  bool good;
-  if (entered <= 0) {
-    s->faults += entered < 0;
-    good = skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
-  } else {
-    good = enter_peers(&race) && hold(&race);
-  }
-  for (size_t i = 1; i < race.count; i++) race.entrants[i].peer->close(race.entrants[i].state);
-  bench_call_free(&race.call);
+  bool good = enter_library_ways(&race)
+                  ? enter_peers(&race) && hold(&race)
+                  : skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
+  for (size_t i = 0; i < race.count; i++)
+    if (race.entrants[i].peer) race.entrants[i].peer->close(race.entrants[i].state);
+  for (int packed = 0; packed < 2; packed++) bench_call_free(&race.calls[packed]);
   return good;
 }
 
@@ -277,6 +397,8 @@ static bool report_replay(struct bench_session *s, const struct bench_line *line
                            .block = line->block,
                            .blocks = line->blocks,
                            .max_rel_err = NAN,
+                           .repay = NAN,
+                           .ratio = NAN,
                            .stats = stats};
   bench_line_work(line, &r.flops, &r.bytes);
   if (target->has_bound)
@@ -317,7 +439,11 @@ bool bench_session_replay(struct bench_session *s, const struct bench_line *line
 
 bool bench_session_end(struct bench_session *s) {
   layerops_device_info devices[BENCH_MAX_DEVICES];
-  for (int t = 0; t < s->target_count; t++) devices[t] = s->targets[t].info;
+  for (int t = 0; t < s->target_count; t++) {
+    devices[t] = s->targets[t].info;
+    for (int i = 0; i < BENCH_SUMMARIES; i++)
+      if (!bench_report_summary(&s->report, &s->targets[t].summaries[i])) return false;
+  }
   return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan);
 }
 

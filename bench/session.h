@@ -13,12 +13,15 @@
 
 #define BENCH_MAX_DEVICES 16
 
+enum { BENCH_BEST_SUMMARY, BENCH_PLAIN_SUMMARY, BENCH_SUMMARIES };
+
 struct bench_target {
   layerops_context *ctx;
   layerops_device_info info;
   int threads; /* 0: not a matter of threads */
   bool has_bound;
   struct bench_device bound;
+  struct bench_summary summaries[BENCH_SUMMARIES];
 };
 
 struct bench_session {
@@ -26,7 +29,8 @@ struct bench_session {
   struct bench_report report;
   const struct bench_type *type;
   uint64_t seed;
-  const char *bound_file;         /* NULL: look for one */
+  int weights;                    /* BENCH_PLAIN, BENCH_PACKED or both */
+  const char *bound_file;         /* NULL: look for one; "measure" */
   struct bench_peer_entry *peers; /* NULL: none wanted */
   struct bench_target targets[BENCH_MAX_DEVICES];
   int target_count;

@@ -54,6 +54,10 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+void bench_sort(double *values, size_t count) {
+  qsort(values, count, sizeof *values, compare);
+}
+
 static bool record(struct recorder *r, struct sample sample) {
   if (r->count == r->capacity) {
     int capacity = r->capacity ? 2 * r->capacity : 64;

@@ -51,6 +51,8 @@ double bench_clock_overhead(void);
    system does not say. */
 int64_t bench_preemptions(void);
 
+void bench_sort(double *values, size_t count); /* ascending */
+
 /* The value below which the share P of the ascending values lies, interpolated; count > 0. */
 double bench_percentile(const double *ascending, size_t count, double p);
 

@@ -389,14 +389,16 @@ static struct bench_result result(const char *contender) {
                                .k = 10,
                                .flops = 2e6,
                                .bytes = 1200,
+                               .elements = 100,
                                .bound = 0.001,
                                .max_rel_err = 1e-7,
+                               .repay = NAN,
                                .ratio = 1.5,
                                .stats = &stats};
 }
 
 /* The report's text, to be freed. */
-static char *reported(enum bench_format format, bool peers) {
+static char *reported(enum bench_format format, enum bench_kind kind) {
   char *text = NULL;
   size_t size;
   FILE *file = open_memstream(&text, &size);
@@ -405,12 +407,18 @@ static char *reported(enum bench_format format, bool peers) {
   struct bench_result ours = result("layerops"), peer = result("blas");
   peer.max_rel_err = NAN;
   peer.bound = 0;
-  bool good = file && bench_report_begin(&report, format, peers, file) &&
+  peer.packed = true;
+  peer.repay = 7;
+  struct bench_summary best = {.device = "cpu", .dtype = "f32", .threads = 2};
+  bench_summary_add(&best, 2, "one", "blas");
+  bench_summary_add(&best, 0.5, "two", "dnn");
+  bench_summary_add(&best, 8, "three", "blas");
+  bool good = file && bench_report_begin(&report, format, kind, file) &&
               bench_report_row(&report, &ours) && bench_report_row(&report, &peer) &&
               bench_report_skip(&report, "row2", "cpu", "layerops", "why not") &&
               bench_report_peer(&report, "blas", NULL) &&
               bench_report_peer(&report, "gone", "no file") &&
-              bench_report_end(&report, &device, 1, &plan);
+              bench_report_summary(&report, &best) && bench_report_end(&report, &device, 1, &plan);
   ok(good, "a report is written");
   bench_report_free(&report);
   if (file) fclose(file);
@@ -418,17 +426,26 @@ static char *reported(enum bench_format format, bool peers) {
 }
 
 static void test_tsv(void) {
-  char *text = reported(BENCH_TSV, true);
-  ok(text && !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                           "sol_pct\tratio\n"
-                           "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t1.5\n"
-                           "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\t1.5\n"),
-     "its columns are as documented");
+  char *text = reported(BENCH_TSV, BENCH_BESIDE_PEERS);
+  ok(text &&
+         !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+                       "sol_pct\tweights\trepay\tratio\n"
+                       "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\tplain\tnan\t1.5\n"
+                       "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\tpacked\t7\t1.5\n"
+                       "# cpu f32, threads 2: the best peer's time over ours, geometric mean of "
+                       "3 rows 2.000; worst 0.500 at two (dnn)\n"),
+     "its columns are as documented, and so is the summary");
   free(text);
-  text = reported(BENCH_TSV, false);
+  text = reported(BENCH_TSV, BENCH_LAYERS);
   static const char header[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                               "sol_pct\n";
+                               "sol_pct\tweights\trepay\n";
   ok(text && !strncmp(text, header, strlen(header)), "without --peers there is no ratio");
+  free(text);
+  text = reported(BENCH_TSV, BENCH_RATES);
+  static const char rates[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+                              "sol_pct\tgbs\tns_element\tratio\n"
+                              "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t0.0006\t2e+04\t1.5\n";
+  ok(text && !strncmp(text, rates, strlen(rates)), "with rates these stand for the weights");
   free(text);
 }
 
@@ -438,13 +455,14 @@ static const json_t *at(const json_t *json, const char *list, size_t index, cons
 
 static void test_json(void) {
   json_error_t error;
-  char *text = reported(BENCH_JSON, true);
+  char *text = reported(BENCH_JSON, BENCH_BESIDE_PEERS);
   json_t *run = json_loads(text ? text : "", JSON_REJECT_DUPLICATES, &error);
   ok(run != NULL, "the run file is JSON %s", run ? "" : error.text);
   const char *schema = json_string_value(json_object_get(run, "schema"));
   ok(schema && !strcmp(schema, "layerops-run/1"), "of schema layerops-run/1");
-  static const char *const keys[] = {"tool",     "version", "commit",  "build",   "date", "host",
-                                     "settings", "devices", "results", "skipped", "peers"};
+  static const char *const keys[] = {"tool",    "version", "commit",   "build",
+                                     "date",    "host",    "settings", "devices",
+                                     "results", "skipped", "peers",    "summary"};
   for (size_t i = 0; i < COUNT(keys); i++)
     ok(json_object_get(run, keys[i]) != NULL, "it tells %s", keys[i]);
   ok(json_array_size(json_object_get(run, "results")) == 2, "it has both rows");
@@ -454,6 +472,13 @@ static void test_json(void) {
          json_real_value(at(run, "results", 0, "sol_pct")) == 50 &&
          json_integer_value(json_object_get(at(run, "results", 0, "shape"), "k")) == 10,
      "with the figures");
+  ok(json_real_value(at(run, "results", 1, "repay_calls")) == 7 &&
+         json_is_null(at(run, "results", 0, "repay_calls")) &&
+         !strcmp(json_string_value(at(run, "results", 1, "weights")), "packed"),
+     "and whether packing weights is worth it");
+  ok(fabs(json_real_value(at(run, "summary", 0, "geomean_ratio")) - 2) < 1e-12 &&
+         json_real_value(at(run, "summary", 0, "worst_ratio")) == 0.5,
+     "and the summary");
   ok(json_is_null(at(run, "results", 1, "sol_pct")) &&
          json_is_null(at(run, "results", 1, "max_rel_err")),
      "what is not known is null");

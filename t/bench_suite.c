@@ -1,8 +1,11 @@
 /* Suites and their block patterns. */
 #include <config.h>
 
+#include <math.h>
+
 #include "bench/pattern.h"
 #include "bench/suite.h"
+#include "bench/vary.h"
 #include "t/scratch.h"
 #include "t/tap.h"
 
@@ -223,6 +226,48 @@ static void test_suite_patterns(void) {
   bench_suite_free(&suite);
 }
 
+static void test_vary(const char *name, int64_t block) {
+  enum { ROWS = 2000 };
+  int odd = 0, far = 0, unit = 0, same = 0;
+  double log_sum = 0;
+  for (uint64_t seed = 1; seed <= ROWS; seed++) {
+    struct bench_row row = {.id = strdup(name), .m = 1000, .n = 640, .k = 1280, .block = block};
+    struct bench_row twin = {.id = strdup(name), .m = 1000, .n = 640, .k = 1280, .block = block};
+    if (!bench_vary(&row, seed) || !bench_vary(&twin, seed)) return;
+    int64_t b = block ? block : 1;
+    odd += (row.m & 1) + (row.n / b & 1) + (row.k / b & 1);
+    unit += row.n % b || row.k % b;
+    /* rounding and the step to odd add at most one and a half (block) */
+    far += row.m < 698 || row.m > 1402 || row.n < 448 - 1.5 * (double)b ||
+           row.n > 896 + 1.5 * (double)b || row.k < 896 - 1.5 * (double)b ||
+           row.k > 1792 + 1.5 * (double)b;
+    log_sum += log((double)row.m / 1000);
+    same += row.m == twin.m && row.n == twin.n && row.k == twin.k && !strcmp(row.id, twin.id);
+    char shape[80];
+    snprintf(shape, sizeof shape, "%s:%lldx%lldx%lld", name, (long long)row.m, (long long)row.n,
+             (long long)row.k);
+    same -= strcmp(row.id, shape) != 0;
+    free(row.id);
+    free(twin.id);
+  }
+  ok(same == ROWS, "%s: a seed gives one shape, and the id shows it", name);
+  ok(!far && !unit, "%s: sizes lie within 0.7 to 1.4, in whole blocks", name);
+  /* a size is odd by decree in 1/2 of the cases and by itself in half of the others: 3/4; five
+     standard deviations */
+  ok(fabs(odd / (3.0 * ROWS) - 0.75) < 5 * sqrt(0.1875 / (3.0 * ROWS)), "%s: %d of %d are odd",
+     name, odd, 3 * ROWS);
+  /* uniform in the logarithm between log 0.7 and log 1.4 */
+  ok(fabs(log_sum / ROWS - log(0.7) - log(2) / 2) < 5 * log(2) / sqrt(12.0 * ROWS) + 0.0005,
+     "%s: the mean factor is 0.7 sqrt(2)", name);
+}
+
+static void test_vary_small(void) {
+  struct bench_row row = {.id = strdup("one"), .m = 1, .n = 1, .k = 13};
+  if (!bench_vary(&row, 5)) return;
+  ok(row.m == 1 && row.n == 1 && row.k >= 9 && row.k <= 19, "a size of 1 stays: %s", row.id);
+  free(row.id);
+}
+
 int main(void) {
   scratch_begin();
   test_layers();
@@ -232,5 +277,8 @@ int main(void) {
   test_generators();
   test_small_patterns();
   test_suite_patterns();
+  test_vary("dense", 0);
+  test_vary("sparse", 32);
+  test_vary_small();
   return done();
 }

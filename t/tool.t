@@ -133,6 +133,29 @@ check '  is JSON with a reason for what is absent' python3 -c 'import json, sys
 for d in json.load(open(sys.argv[1]))["devices"]:
     assert d["name"] and d["available"] == (d["reason"] == ""), d' "$scratch/stdout"
 
+misuse 'either --tsv or --json' devices --measure --tsv --json
+misuse '--tsv goes with --measure' devices --tsv
+run 0 'layerops devices --measure --json' "$layerops" devices --measure --json
+empty stderr 'nothing on standard error: no progress bar in a pipe'
+check '  has what a processor has, in plausible sizes' python3 -c 'import json, sys
+found = {}
+for m in json.load(open(sys.argv[1]))["measured"]:
+    key = m["what"], m["how"] if m["unit"] == "B/s" else m["unit"], m["threads"]
+    assert key not in found, key
+    found[key] = m
+    assert m["threads"] >= 1 and (m["bytes"] > 0) == (m["unit"] == "B/s"), m
+    # from an emulated processor to one far beyond todays
+    assert 1e6 < m["value"] < 1e16, m
+f32 = found["f32", "FLOP/s", 1]["value"]
+for how in "read", "copy", "triad":
+    memory = found["memory", how, 1]
+    inner = [m for (what, h, t), m in found.items() if h == how and t == 1 and what != "memory"]
+    assert all(m["bytes"] < memory["bytes"] for m in inner)
+    assert all(m["value"] > 0.5 * memory["value"] for m in inner), inner
+for what in "bf16", "int8":
+    unit = "OP/s" if what == "int8" else "FLOP/s"
+    assert found.get((what, unit, 1), {"value": f32})["value"] > 0.5 * f32' "$scratch/stdout"
+
 # ---- The self-test
 run 0 'layerops selftest --device cpu --ops mse,fill' "$layerops" selftest --device cpu --ops mse,fill
 says stdout '^ok 1 - cpu: mse f32: shapes' '  names the device, the operation and what it checked'

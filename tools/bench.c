@@ -6,11 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/network_run.h"
 #include "bench/ops.h"
+#include "bench/session.h"
+#include "bench/training.h"
+#include "bench/vary.h"
 #include "tools/progress.h"
 #include "tools/tool.h"
 
 #define COMMAND "bench"
+
+#define MAX_BATCHES 8
 
 struct settings {
   const char *suite, *rows, *replay, *ops, *bound;
@@ -19,8 +25,11 @@ struct settings {
   const struct bench_type *type;
   int32_t threads, rounds; /* 0: not given */
   double seconds;          /* 0: not given */
+  int weights;             /* BENCH_PLAIN, BENCH_PACKED or both */
   bool peers, tsv, json;
-  uint64_t seed;
+  uint64_t seed, vary;        /* vary 0: not given */
+  int64_t train[MAX_BATCHES]; /* batches; 0 ends them */
+  int64_t latency;            /* calls; 0: not given */
 };
 
 static bool parse_device(const char *text, void *field) {
@@ -43,6 +52,32 @@ static bool parse_type(const char *text, void *field) {
   return *type != NULL;
 }
 
+static bool parse_weights(const char *text, void *field) {
+  static const struct {
+    const char *name;
+    int weights;
+  } names[] = {
+      {"plain", BENCH_PLAIN}, {"packed", BENCH_PACKED}, {"both", BENCH_PLAIN | BENCH_PACKED}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i].name)) continue;
+    *(int *)field = names[i].weights;
+    return true;
+  }
+  return false;
+}
+
+static bool parse_batch(const char *text, void *field) {
+  int64_t *batches = field;
+  int count = 0;
+  while (count < MAX_BATCHES && batches[count]) count++;
+  return count < MAX_BATCHES && parse_count(text, &batches[count]) &&
+         batches[count] <= BENCH_SAMPLES;
+}
+
+static bool parse_vary(const char *text, void *field) {
+  return parse_seed(text, field) && *(uint64_t *)field > 0;
+}
+
 #define FIELD(name) offsetof(struct settings, name)
 
 static const struct tool_option options[] = {
@@ -56,6 +91,8 @@ static const struct tool_option options[] = {
     {"dtype", "T", "f32, f16 or bf16", "f32 (as without it), f16 or bf16", parse_type, FIELD(type)},
     {"threads", "N", "a whole number from 1 to 4096",
      "on a CPU at most so many. Without it all cores", parse_threads, FIELD(threads)},
+    {"weights", "W", "plain, packed or both", "plain, packed beforehand, or both (as without it)",
+     parse_weights, FIELD(weights)},
     {"peers", NULL, NULL, "also the peer libraries, in turns with this one", parse_switch,
      FIELD(peers)},
     {"replay", "LINE", "a line",
@@ -66,22 +103,32 @@ static const struct tool_option options[] = {
      "instead of a suite these operations that are no products\n(gelu,adam; all), on shapes of "
      "each level of the memory,\nbeside a copy of as many bytes",
      parse_text, FIELD(ops)},
+    {"train", "N", "a batch from 1 to 60000; at most 8 are taken",
+     "an epoch of training 784-128-10 on 60000 samples\nin batches of N; may be repeated. With "
+     "--peers\nbeside loops around each BLAS",
+     parse_batch, FIELD(train)},
+    {"latency", "N", "a whole number of 1 or more",
+     "N forward passes of 784-128-10 with one sample", parse_count, FIELD(latency)},
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
-    {"bound", "FILE", "a file",
-     "the device file for sol_pct. Without it one that\ndescribes the "
-     "device",
+    {"bound", "FILE|measure", "a file, or measure",
+     "the device file for sol_pct, or measure: what this\nprocessor reaches now. Without it a "
+     "file that\ndescribes the device",
      parse_text, FIELD(bound)},
     {"rounds", "N", "a whole number from 1 to 4096", "turns of each contender (5)", parse_threads,
      FIELD(rounds)},
     {"seconds", "S", "a number above 0", "the least length of a turn (0.03)", parse_positive,
      FIELD(seconds)},
     {"seed", "N", "a whole number", "of the data (1)", parse_seed, FIELD(seed)},
+    {"vary", "N", "a whole number of 1 or more",
+     "from this seed multiply each size by 0.7 to 1.4\nand make half of them odd; ids show the "
+     "shapes",
+     parse_vary, FIELD(vary)},
 };
 
 static const struct tool_usage usage = {
     .command = COMMAND,
-    .synopsis = "--suite FILE | --replay LINE | --ops LIST [OPTION]...",
+    .synopsis = "--suite FILE | --replay LINE | --ops LIST | --train N | --latency N [OPTION]...",
     .text =
         "Measures each layer of a suite on data from a seed, and checks the results against\n"
         "float64. A suite has one layer a line, tab-separated: id tier m n k act source; or, with\n"
@@ -93,11 +140,22 @@ static const struct tool_usage usage = {
         "  error (max_rel_err)  of 1024 entries: largest |y - exact| / (sum of |x||w| + |bias|)\n"
         "  sol% (sol_pct)       speed of light, max(flops/peak, bytes/bandwidth), in per cent of\n"
         "                       the median; above 100: faster than the device file says\n"
-        "  ratio                a peer's time over ours, above 1 ours is the faster: the median\n"
-        "                       of the rounds' ratios, not the ratio of the medians\n"
-        "  GB/s (gbs)           with --ops: of bytes, every operand moved once\n"
+        "  weights              plain: as stored; packed: in the library's own layout, made\n"
+        "                       beforehand\n"
+        "  repay                so many calls with packed weights win back what packing took;\n"
+        "                       inf: none do\n"
+        "  GB/s (gbs)           with --ops, in place of these two: of bytes, every operand moved\n"
+        "                       once\n"
         "  ns/elem (ns_element) with --ops: time an element of [m, n]\n"
+        "  ratio                a peer's time over ours with the same weights, above 1 ours is "
+        "the\n"
+        "                       faster; on our row, plain: the best plain peer's, packed: the "
+        "best\n"
+        "                       peer's. The median of the rounds' ratios, not the ratio of "
+        "medians\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
+        "Below the rows, with --peers: the geometric mean of the best peer's time over ours, with\n"
+        "whatever weights, and with plain weights on both sides; and the worst row.\n"
         "What is not known is nan. A row that a device cannot do is left out, and told on\n"
         "standard error. Exit status 1: a result was wrong or a call failed.",
     .options = options,
@@ -134,12 +192,20 @@ static bool wanted(const struct settings *o, const struct bench_row *row,
   return o->rows || row->tier == 'S' || target->info.is_gpu;
 }
 
-static bool measure_row(struct bench_session *s, const struct settings *o,
-                        const struct bench_row *row) {
+/* A bit for each target that the row is for. */
+static unsigned targets_of(const struct bench_session *s, const struct settings *o,
+                           const struct bench_row *row) {
+  unsigned targets = 0;
+  for (int t = 0; t < s->target_count; t++)
+    targets |= (unsigned)wanted(o, row, &s->targets[t]) << t;
+  return targets;
+}
+
+static bool measure_row(struct bench_session *s, const struct bench_row *row, unsigned targets) {
   struct bench_operands operands = {0};
   bool good = true;
   for (int t = 0; good && t < s->target_count; t++) {
-    if (!wanted(o, row, &s->targets[t])) continue;
+    if (!(targets >> t & 1)) continue;
     if (!operands.row && !bench_operands_make(row, s->type, s->seed, &operands)) {
       s->faults++;
       tool_fail(COMMAND, "%s: no memory for its data", row->id);
@@ -153,13 +219,16 @@ static bool measure_row(struct bench_session *s, const struct settings *o,
 }
 
 static bool measure_suite(struct bench_session *s, const struct settings *o,
-                          const struct bench_suite *suite) {
+                          struct bench_suite *suite) {
   struct progress progress;
   bool good = true;
   progress_start(&progress);
   for (size_t i = 0; good && i < suite->count; i++) {
-    progress_show(&progress, suite->rows[i].id, (int64_t)i, (int64_t)suite->count);
-    good = measure_row(s, o, &suite->rows[i]);
+    struct bench_row *row = &suite->rows[i];
+    unsigned targets = targets_of(s, o, row); /* by its own id */
+    if (!targets) continue;
+    progress_show(&progress, row->id, (int64_t)i, (int64_t)suite->count);
+    good = (!o->vary || bench_vary(row, o->vary)) && measure_row(s, row, targets);
   }
   progress_clear(&progress);
   return good;
@@ -176,6 +245,10 @@ static enum bench_format format_of(const struct settings *o) {
   return o->json ? BENCH_JSON : o->tsv ? BENCH_TSV : BENCH_TABLE;
 }
 
+static enum bench_kind kind_of(const struct settings *o) {
+  return o->peers ? BENCH_BESIDE_PEERS : BENCH_LAYERS;
+}
+
 static int finish(struct bench_session *s, bool good) {
   good = good && bench_session_end(s);
   if (!good)
@@ -184,12 +257,11 @@ static int finish(struct bench_session *s, bool good) {
   return s->faults ? TOOL_FAILED : TOOL_OK;
 }
 
-static int run_suite(struct bench_session *s, const struct settings *o,
-                     const struct bench_suite *suite) {
+static int run_suite(struct bench_session *s, const struct settings *o, struct bench_suite *suite) {
   int status = o->rows ? check_rows(o, suite) : -1;
   if (status >= 0) return status;
   if (!open_devices(s, o, NULL)) return TOOL_FAILED;
-  return finish(s, bench_report_begin(&s->report, format_of(o), o->peers, stdout) &&
+  return finish(s, bench_report_begin(&s->report, format_of(o), kind_of(o), stdout) &&
                        (!o->peers || bench_session_load_peers(s)) && measure_suite(s, o, suite));
 }
 
@@ -211,7 +283,7 @@ static int run_replay(struct bench_session *s, const struct settings *o) {
   if (!bench_line_read(from_input ? text : o->replay, &line, why, sizeof why))
     return tool_misused(COMMAND, "--replay: %s", why);
   if (!open_devices(s, o, line.device)) return TOOL_FAILED;
-  bool good = bench_report_begin(&s->report, format_of(o), false, stdout);
+  bool good = bench_report_begin(&s->report, format_of(o), BENCH_LAYERS, stdout);
   for (int t = 0; good && t < s->target_count; t++) good = bench_session_replay(s, &line, t);
   return finish(s, good);
 }
@@ -220,25 +292,65 @@ static int run_ops(struct bench_session *s, const struct settings *o) {
   char why[1024];
   if (!bench_ops_known(o->ops, why, sizeof why)) return tool_misused(COMMAND, "--ops: %s", why);
   if (!open_devices(s, o, NULL)) return TOOL_FAILED;
-  bool good = bench_report_begin_rates(&s->report, format_of(o), stdout);
+  bool good = bench_report_begin(&s->report, format_of(o), BENCH_RATES, stdout);
   for (int t = 0; good && t < s->target_count; t++) good = bench_ops_measure(s, o->ops, t);
   return finish(s, good);
 }
 
+static int run_train(struct bench_session *s, const struct settings *o) {
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  bool good = bench_report_begin(&s->report, format_of(o), kind_of(o), stdout) &&
+              (!o->peers || bench_session_load_peers(s));
+  for (int i = 0; good && i < MAX_BATCHES && o->train[i]; i++)
+    for (int t = 0; good && t < s->target_count; t++) good = bench_session_train(s, o->train[i], t);
+  return finish(s, good);
+}
+
+static int run_latency(struct bench_session *s, const struct settings *o) {
+  if (!open_devices(s, o, NULL)) return TOOL_FAILED;
+  bool good = bench_report_begin(&s->report, format_of(o), BENCH_LATENCIES, stdout);
+  for (int t = 0; good && t < s->target_count; t++) good = bench_session_latency(s, o->latency, t);
+  return finish(s, good);
+}
+
+typedef int run_function(struct bench_session *, const struct settings *);
+
+/* What is to be measured; NULL: nothing, or more than one thing. */
+static run_function *run_of(const struct settings *o) {
+  const struct {
+    bool given;
+    run_function *run;
+  } runs[] = {{o->suite != NULL, read_and_run_suite},
+              {o->replay != NULL, run_replay},
+              {o->ops != NULL, run_ops},
+              {o->train[0] > 0, run_train},
+              {o->latency > 0, run_latency}};
+  run_function *run = NULL;
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    if (!runs[i].given) continue;
+    if (run) return NULL;
+    run = runs[i].run;
+  }
+  return run;
+}
+
 int tool_bench(int argc, char **argv) {
-  struct settings o = {.type = &bench_types[0], .seed = 1};
+  struct settings o = {.type = &bench_types[0], .seed = 1, .weights = BENCH_PLAIN | BENCH_PACKED};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
-  if (!!o.suite + !!o.replay + !!o.ops != 1)
-    return tool_misused(COMMAND, "give either --suite FILE or --replay LINE or --ops LIST");
+  run_function *run = run_of(&o);
+  if (!run)
+    return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --ops LIST, --train N, "
+                                 "--latency N");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
-  struct bench_session session = {
-      .plan = BENCH_PLAN_DEFAULT, .type = o.type, .seed = o.seed, .bound_file = o.bound};
+  struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
+                                  .type = o.type,
+                                  .seed = o.seed,
+                                  .weights = o.weights,
+                                  .bound_file = o.bound};
   if (o.rounds) session.plan.rounds = o.rounds;
   if (o.seconds > 0) session.plan.round_seconds = o.seconds;
-  status = o.suite    ? read_and_run_suite(&session, &o)
-           : o.replay ? run_replay(&session, &o)
-                      : run_ops(&session, &o);
+  status = run(&session, &o);
   bench_session_close(&session);
   return status;
 }

@@ -6,21 +6,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/peaks.h"
+#include "tools/progress.h"
 #include "tools/tool.h"
 
 #define COMMAND "devices"
 
 struct settings {
-  bool json;
+  bool json, tsv, measure;
 };
 
 static const struct tool_option options[] = {
+    {"measure", NULL, NULL, "what this processor reaches, measured in some seconds", parse_switch,
+     offsetof(struct settings, measure)},
     {"json", NULL, NULL, "print JSON", parse_switch, offsetof(struct settings, json)},
+    {"tsv", NULL, NULL, "with --measure: tab-separated columns below a header", parse_switch,
+     offsetof(struct settings, tsv)},
 };
 static const struct tool_usage usage = {
     .command = COMMAND,
-    .synopsis = "[--json]",
+    .synopsis = "[--measure] [--json | --tsv]",
     .text = "Lists the devices that --device takes, and the backends without any and why.",
+    .after =
+        "--measure prints, with one thread and with all, the rate of multiply-adds in f32 and of\n"
+        "the dot products in bf16 and int8 that the processor has (a multiply-add is two\n"
+        "operations), and for each cache and for memory the bandwidth of reading, copying (a = b)\n"
+        "and triad (a = b + 0.5 c), with every byte read or written counted once. The best of\n"
+        "several repetitions: still, measure on a machine that does nothing else.",
     .options = options,
     .count = sizeof options / sizeof *options,
 };
@@ -83,10 +95,81 @@ static int print_json(const layerops_device_info *list, size_t count) {
   return TOOL_OK;
 }
 
+/* ---- --measure ---- */
+
+static json_t *measured_json(const struct bench_peaks *peaks) {
+  json_t *all = json_array();
+  for (int i = 0; i < peaks->count; i++) {
+    const struct bench_measured *m = &peaks->list[i];
+    json_array_append_new(all, json_pack("{s:s, s:s, s:i, s:I, s:f, s:s}", "what", m->what, "how",
+                                         m->how, "threads", m->threads, "bytes",
+                                         (json_int_t)m->bytes, "value", m->value, "unit", m->unit));
+  }
+  return json_pack("{s:s, s:o}", "version", layerops_version_string(), "measured", all);
+}
+
+static int print_measured_json(const struct bench_peaks *peaks) {
+  json_t *root = measured_json(peaks);
+  int failed = !root || json_dumpf(root, stdout, JSON_INDENT(2)) || putchar('\n') < 0;
+  json_decref(root);
+  return failed ? tool_fail(COMMAND, "out of memory, or writing failed") : TOOL_OK;
+}
+
+static int print_measured_tsv(const struct bench_peaks *peaks) {
+  puts("what\thow\tthreads\tbytes\tvalue\tunit");
+  for (int i = 0; i < peaks->count; i++) {
+    const struct bench_measured *m = &peaks->list[i];
+    printf("%s\t%s\t%d\t%" PRIu64 "\t%.6g\t%s\n", m->what, m->how, m->threads, m->bytes, m->value,
+           m->unit);
+  }
+  return TOOL_OK;
+}
+
+/* A line a figure: with one thread, and with all if there are more. */
+static int print_measured(const struct bench_peaks *peaks) {
+  for (int i = 0; i < peaks->count; i++) {
+    const struct bench_measured *m = &peaks->list[i];
+    char bytes[48] = "";
+    if (m->bytes) print_size(bytes, sizeof bytes, (int64_t)m->bytes);
+    if (m->threads == 1) printf("%-7s %-12s %9s", m->what, m->how, bytes);
+    printf("  %d %s %9.1f G%s", m->threads, m->threads == 1 ? "thread " : "threads", m->value / 1e9,
+           m->unit);
+    if (i + 1 == peaks->count || peaks->list[i + 1].threads == 1) putchar('\n');
+  }
+  return TOOL_OK;
+}
+
+static int measure(const struct settings *settings) {
+  struct bench_peaks peaks;
+  struct progress progress;
+  layerops_context *ctx;
+  layerops_device_info info;
+  if (layerops_open("cpu", &ctx)) return tool_library_failed(COMMAND);
+  layerops_status status = layerops_context_info(ctx, &info);
+  layerops_close(ctx);
+  if (status) return tool_library_failed(COMMAND);
+  if (!bench_peaks_plan(&peaks, info.units))
+    return tool_fail(COMMAND, "hwloc finds no topology of this machine");
+  progress_start(&progress);
+  bool good = true;
+  for (int i = 0; good && i < peaks.count; i++) {
+    progress_show(&progress, peaks.list[i].what, i, peaks.count);
+    good = bench_peaks_measure(&peaks.list[i]);
+  }
+  progress_clear(&progress);
+  if (!good) return tool_fail(COMMAND, "out of memory");
+  return settings->json  ? print_measured_json(&peaks)
+         : settings->tsv ? print_measured_tsv(&peaks)
+                         : print_measured(&peaks);
+}
+
 int tool_devices(int argc, char **argv) {
   struct settings settings = {0};
   int status = tool_parse(&usage, argc, argv, &settings);
   if (status >= 0) return status;
+  if (settings.json && settings.tsv) return tool_misused(COMMAND, "give either --tsv or --json");
+  if (settings.tsv && !settings.measure) return tool_misused(COMMAND, "--tsv goes with --measure");
+  if (settings.measure) return measure(&settings);
   size_t count = 0;
   if (layerops_devices(NULL, 0, &count)) return tool_library_failed(COMMAND);
   layerops_device_info *list = calloc(count ? count : 1, sizeof *list);

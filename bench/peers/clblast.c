@@ -142,5 +142,10 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
 }
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "clblast",  setup, run,
-                                               fetch,          close_state};
+const struct bench_peer layerops_bench_peer = {.abi = BENCH_PEER_ABI,
+                                               .name = "clblast",
+                                               .weights = BENCH_PLAIN,
+                                               .setup = setup,
+                                               .run = run,
+                                               .fetch = fetch,
+                                               .close = close_state};

@@ -61,17 +61,16 @@ static int64_t panel_width(const struct way *w, int64_t n, int64_t first) {
   return smaller(w->bn, n - first);
 }
 
-static bool pack(struct way *w, const float *weights, int64_t n, int64_t k) {
-  w->packed = aligned_alloc(64, ((size_t)(n * k) * sizeof(float) + 63) / 64 * 64);
-  if (!w->packed) return false;
-#pragma omp parallel for
+static void pack_way(const struct way *w, const struct bench_layer *layer) {
+  int64_t n = layer->row->n, k = layer->row->k;
+  const float *weights = layer->w;
+#pragma omp parallel for num_threads(layer->threads)
   for (int64_t first = 0; first < n; first += w->bn) {
     int64_t width = panel_width(w, n, first);
     for (int64_t l = 0; l < k; l++)
       for (int64_t j = 0; j < width; j++)
         w->packed[first * k + l * width + j] = weights[(first + j) * k + l];
   }
-  return true;
 }
 
 static bool dispatch(struct way *w, int64_t n, int64_t k, bool last_n, bool last_m) {
@@ -97,7 +96,9 @@ static bool make_way(struct way *w, const struct cut *cut, const struct bench_la
   w->last_n = last_of(row->n, w->bn);
   w->last_m = last_of(row->m, w->bm);
   w->last_k = row->k % w->bk;
-  if (!pack(w, layer->w, row->n, row->k)) return false;
+  w->packed = aligned_alloc(64, ((size_t)(row->n * row->k) * sizeof(float) + 63) / 64 * 64);
+  if (!w->packed) return false;
+  pack_way(w, layer);
   for (int i = 0; i < 4; i++)
     if (!dispatch(w, row->n, row->k, i & 1, i >> 1)) return false;
   return true;
@@ -183,6 +184,15 @@ static void pack_blocks(struct state *s) {
   }
 }
 
+static bool pack(void *state) {
+  struct state *s = state;
+  if (s->layer.pattern)
+    pack_blocks(s);
+  else
+    pack_way(&s->ways[s->fastest], &s->layer);
+  return true;
+}
+
 static bool build_sparse(struct state *s) {
   const struct bench_row *row = s->layer.row;
   struct sparse *p = &s->sparse;
@@ -241,5 +251,11 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
 }
 
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "libxsmm",  setup, run,
-                                               fetch,          close_state};
+const struct bench_peer layerops_bench_peer = {.abi = BENCH_PEER_ABI,
+                                               .name = "libxsmm",
+                                               .weights = BENCH_PACKED,
+                                               .setup = setup,
+                                               .run = run,
+                                               .fetch = fetch,
+                                               .pack = pack,
+                                               .close = close_state};

@@ -1,29 +1,37 @@
-/* oneDNN (its interface of version 2): matmul and inner product, bias and activation fused, weights
-   in the layout that the primitive asks for; the faster of the two counts. */
+/* oneDNN: matmul and inner product, bias and activation fused, the faster of the two; weights as
+   they are, or packed into the layout that the primitive asks for. Built once for version 2 and
+   once for version 3, as they are found. */
+#define _GNU_SOURCE
 #include <config.h>
 
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/peers/common.h"
-
-#if DNNL_VERSION_MAJOR == 2
+#include "bench/peers/onednn_version.h"
 
 enum { MATMUL, INNER_PRODUCT, WAYS };
 
+/* How a primitive sees the layer. matmul's weights are [k,n], so the suite's [n,k] is the tag ba.
+ */
+struct layouts {
+  layout x, bias, y, plain, wanted;
+};
+
 struct way {
+  struct layouts layouts;
   dnnl_primitive_t primitive;
-  dnnl_memory_t weights; /* packed */
+  dnnl_primitive_t reorder; /* plain weights into packed ones; NULL: used as they are */
+  dnnl_memory_t x, bias, y, plain, packed;
 };
 
 struct state {
   int threads, fastest;
   dnnl_engine_t engine;
   dnnl_stream_t stream;
-  dnnl_memory_t x, bias[WAYS], y;
   struct way ways[WAYS];
 };
 
@@ -36,29 +44,25 @@ static const struct {
                 {"gelu_tanh", dnnl_eltwise_gelu_tanh, 0}, {"silu", dnnl_eltwise_swish, 1},
                 {"sigmoid", dnnl_eltwise_logistic, 0},    {"tanh", dnnl_eltwise_tanh, 0}};
 
-/* What a layer looks like to oneDNN. */
-struct shapes {
-  dnnl_memory_desc_t x, bias, y, plain, any;
-};
-
-static bool describe(dnnl_memory_desc_t *desc, dnnl_data_type_t type, int64_t rows, int64_t cols,
-                     dnnl_format_tag_t tag) {
-  dnnl_dims_t dims = {rows, cols};
-  return dnnl_memory_desc_init_by_tag(desc, 2, dims, type, tag) == dnnl_success;
+static layout matrix(int64_t rows, int64_t cols, dnnl_data_type_t type, dnnl_format_tag_t tag) {
+  return layout_create(2, (dnnl_dims_t){rows, cols}, type, tag);
 }
 
-/* matmul's weights are [k,n], so the suite's [n,k] is the tag ba; its bias is [1,n]. */
-static bool describe_all(const struct bench_row *row, dnnl_data_type_t type, int way,
-                         struct shapes *s) {
+static layout vector(int64_t size, dnnl_data_type_t type) {
+  return layout_create(1, (dnnl_dims_t){size}, type, dnnl_a);
+}
+
+static bool describe(const struct bench_row *row, dnnl_data_type_t type, bool packed, int way,
+                     struct layouts *l) {
   bool matmul = way == MATMUL;
   int64_t rows = matmul ? row->k : row->n, cols = matmul ? row->n : row->k;
-  dnnl_dims_t matmul_bias = {1, row->n}, product_bias = {row->n};
-  return describe(&s->x, type, row->m, row->k, dnnl_ab) &&
-         describe(&s->y, type, row->m, row->n, dnnl_ab) &&
-         describe(&s->plain, type, rows, cols, matmul ? dnnl_ba : dnnl_ab) &&
-         describe(&s->any, type, rows, cols, dnnl_format_tag_any) &&
-         dnnl_memory_desc_init_by_tag(&s->bias, matmul ? 2 : 1, matmul ? matmul_bias : product_bias,
-                                      type, matmul ? dnnl_ab : dnnl_a) == dnnl_success;
+  dnnl_format_tag_t plain = matmul ? dnnl_ba : dnnl_ab;
+  l->x = matrix(row->m, row->k, type, dnnl_ab);
+  l->y = matrix(row->m, row->n, type, dnnl_ab);
+  l->plain = matrix(rows, cols, type, plain);
+  l->wanted = matrix(rows, cols, type, packed ? dnnl_format_tag_any : plain);
+  l->bias = matmul ? matrix(1, row->n, type, dnnl_ab) : vector(row->n, type);
+  return l->x && l->y && l->plain && l->wanted && l->bias;
 }
 
 static dnnl_primitive_attr_t make_attributes(int activation) {
@@ -67,84 +71,74 @@ static dnnl_primitive_attr_t make_attributes(int activation) {
   if (dnnl_primitive_attr_create(&attributes)) return NULL;
   if (eltwises[activation].algorithm == dnnl_alg_kind_undef) return attributes;
   if (!dnnl_post_ops_create(&ops)) {
-    dnnl_post_ops_append_eltwise(ops, 1, eltwises[activation].algorithm, eltwises[activation].alpha,
-                                 0);
+    append_eltwise(ops, eltwises[activation].algorithm, eltwises[activation].alpha);
     dnnl_primitive_attr_set_post_ops(attributes, ops);
     dnnl_post_ops_destroy(ops);
   }
   return attributes;
 }
 
-static dnnl_primitive_desc_t make_desc(const struct state *s, const struct shapes *shapes, int way,
+static dnnl_primitive_desc_t make_desc(const struct state *s, const struct layouts *l, int way,
                                        int activation) {
   dnnl_primitive_desc_t desc = NULL;
-  dnnl_matmul_desc_t matmul;
-  dnnl_inner_product_desc_t product;
-  dnnl_status_t status =
-      way == MATMUL
-          ? dnnl_matmul_desc_init(&matmul, &shapes->x, &shapes->any, &shapes->bias, &shapes->y)
-          : dnnl_inner_product_forward_desc_init(&product, dnnl_forward_inference, &shapes->x,
-                                                 &shapes->any, &shapes->bias, &shapes->y);
-  const_dnnl_op_desc_t op = way == MATMUL ? (const_dnnl_op_desc_t)&matmul : &product;
   dnnl_primitive_attr_t attributes = make_attributes(activation);
-  if (!status && attributes) dnnl_primitive_desc_create(&desc, op, attributes, s->engine, NULL);
-  if (attributes) dnnl_primitive_attr_destroy(attributes);
+  if (!attributes) return NULL;
+  if (way == MATMUL)
+    dnnl_matmul_primitive_desc_create(&desc, s->engine, l->x, l->wanted, l->bias, l->y, attributes);
+  else
+    dnnl_inner_product_forward_primitive_desc_create(&desc, s->engine, dnnl_forward_inference, l->x,
+                                                     l->wanted, l->bias, l->y, attributes);
+  dnnl_primitive_attr_destroy(attributes);
   return desc;
 }
 
-static bool execute(const struct state *s, dnnl_primitive_t primitive, int count,
-                    const dnnl_exec_arg_t *args) {
-  return !dnnl_primitive_execute(primitive, s->stream, count, args) && !dnnl_stream_wait(s->stream);
+static bool hold(const struct state *s, const_layout l, const void *data, dnnl_memory_t *memory) {
+  return !dnnl_memory_create(memory, l, s->engine, (void *)(uintptr_t)data);
 }
 
-/* Reorders the plain weights into those that the primitive wants. */
-static bool pack(struct state *s, const struct shapes *shapes, dnnl_primitive_desc_t desc,
-                 const void *w, dnnl_memory_t *packed) {
-  const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
-  dnnl_memory_t plain = NULL;
-  dnnl_primitive_desc_t reorder_desc = NULL;
-  dnnl_primitive_t reorder = NULL;
-  bool good =
-      !dnnl_memory_create(&plain, &shapes->plain, s->engine, (void *)(uintptr_t)w) &&
-      !dnnl_memory_create(packed, wanted, s->engine, DNNL_MEMORY_ALLOCATE) &&
-      !dnnl_reorder_primitive_desc_create(&reorder_desc, &shapes->plain, s->engine, wanted,
-                                          s->engine, NULL) &&
-      !dnnl_primitive_create(&reorder, reorder_desc) &&
-      execute(s, reorder, 2, (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, *packed}});
-  if (reorder) dnnl_primitive_destroy(reorder);
-  if (reorder_desc) dnnl_primitive_desc_destroy(reorder_desc);
-  if (plain) dnnl_memory_destroy(plain);
-  return good;
+static bool pack_way(const struct state *s, const struct way *w) {
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, w->plain}, {DNNL_ARG_TO, w->packed}};
+  return !dnnl_primitive_execute(w->reorder, s->stream, 2, args) && !dnnl_stream_wait(s->stream);
+}
+
+static bool make_reorder(const struct state *s, dnnl_primitive_desc_t desc, struct way *w) {
+  const_layout wanted = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
+  dnnl_primitive_desc_t reorder = NULL;
+  if (!hold(s, wanted, DNNL_MEMORY_ALLOCATE, &w->packed) ||
+      dnnl_reorder_primitive_desc_create(&reorder, w->layouts.plain, s->engine, wanted, s->engine,
+                                         NULL))
+    return false;
+  bool good = !dnnl_primitive_create(&w->reorder, reorder);
+  dnnl_primitive_desc_destroy(reorder);
+  return good && pack_way(s, w);
 }
 
 static bool make_way(struct state *s, const struct bench_layer *layer, dnnl_data_type_t type,
                      int way) {
-  struct shapes shapes;
-  struct way *made = &s->ways[way];
-  if (!describe_all(layer->row, type, way, &shapes)) return false;
-  dnnl_primitive_desc_t desc = make_desc(s, &shapes, way, layer->row->activation);
+  struct way *w = &s->ways[way];
+  const struct layouts *l = &w->layouts;
+  if (!describe(layer->row, type, layer->packed, way, &w->layouts)) return false;
+  dnnl_primitive_desc_t desc = make_desc(s, l, way, layer->row->activation);
   if (!desc) return false;
-  bool good =
-      !dnnl_primitive_create(&made->primitive, desc) &&
-      pack(s, &shapes, desc, layer->w, &made->weights) &&
-      !dnnl_memory_create(&s->bias[way], &shapes.bias, s->engine, (void *)(uintptr_t)layer->bias);
-  if (good && !s->x)
-    good = !dnnl_memory_create(&s->x, &shapes.x, s->engine, (void *)(uintptr_t)layer->x) &&
-           !dnnl_memory_create(&s->y, &shapes.y, s->engine, layer->y);
+  bool good = hold(s, l->x, layer->x, &w->x) && hold(s, l->bias, layer->bias, &w->bias) &&
+              hold(s, l->y, layer->y, &w->y) && hold(s, l->plain, layer->w, &w->plain) &&
+              (!layer->packed || make_reorder(s, desc, w)) &&
+              !dnnl_primitive_create(&w->primitive, desc);
   dnnl_primitive_desc_destroy(desc);
   return good;
 }
 
 static bool run_way(void *state, int way, int64_t calls) {
   struct state *s = state;
-  dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, s->x},
-                            {DNNL_ARG_WEIGHTS, s->ways[way].weights},
-                            {DNNL_ARG_BIAS, s->bias[way]},
-                            {DNNL_ARG_DST, s->y}};
-  if (!s->ways[way].primitive || !s->bias[way]) return false;
+  const struct way *w = &s->ways[way];
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, w->x},
+                            {DNNL_ARG_WEIGHTS, w->packed ? w->packed : w->plain},
+                            {DNNL_ARG_BIAS, w->bias},
+                            {DNNL_ARG_DST, w->y}};
+  if (!w->primitive) return false;
   omp_set_num_threads(s->threads);
   for (int64_t i = 0; i < calls; i++)
-    if (dnnl_primitive_execute(s->ways[way].primitive, s->stream, 4, args)) return false;
+    if (dnnl_primitive_execute(w->primitive, s->stream, 4, args)) return false;
   return dnnl_stream_wait(s->stream) == dnnl_success;
 }
 
@@ -157,15 +151,27 @@ static bool fetch(void *state) {
   return true; /* run writes the layer's y */
 }
 
+static bool pack(void *state) {
+  struct state *s = state;
+  omp_set_num_threads(s->threads);
+  return pack_way(s, &s->ways[s->fastest]);
+}
+
+static void close_way(struct way *w) {
+  dnnl_memory_t memories[] = {w->x, w->bias, w->y, w->plain, w->packed};
+  layout layouts[] = {w->layouts.x, w->layouts.bias, w->layouts.y, w->layouts.plain,
+                      w->layouts.wanted};
+  if (w->primitive) dnnl_primitive_destroy(w->primitive);
+  if (w->reorder) dnnl_primitive_destroy(w->reorder);
+  for (int i = 0; i < 5; i++) {
+    if (memories[i]) dnnl_memory_destroy(memories[i]);
+    layout_destroy(layouts[i]);
+  }
+}
+
 static void close_state(void *state) {
   struct state *s = state;
-  for (int way = 0; way < WAYS; way++) {
-    if (s->ways[way].primitive) dnnl_primitive_destroy(s->ways[way].primitive);
-    if (s->ways[way].weights) dnnl_memory_destroy(s->ways[way].weights);
-    if (s->bias[way]) dnnl_memory_destroy(s->bias[way]);
-  }
-  if (s->x) dnnl_memory_destroy(s->x);
-  if (s->y) dnnl_memory_destroy(s->y);
+  for (int way = 0; way < WAYS; way++) close_way(&s->ways[way]);
   if (s->stream) dnnl_stream_destroy(s->stream);
   if (s->engine) dnnl_engine_destroy(s->engine);
   free(s);
@@ -177,9 +183,31 @@ static bool build(struct state *s, const struct bench_layer *layer, dnnl_data_ty
   if (dnnl_engine_create(&s->engine, dnnl_cpu, 0) ||
       dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags))
     return false;
-  for (int way = 0; way < WAYS; way++) make_way(s, layer, type, way);
+  for (int way = 0; way < WAYS; way++)
+    if (!make_way(s, layer, type, way)) {
+      close_way(&s->ways[way]);
+      s->ways[way] = (struct way){0};
+    }
   s->fastest = bench_pick(s, run_way, WAYS);
   return s->fastest >= 0;
+}
+
+/* A build on TBB or SYCL takes every processor that the process may use. */
+static bool threads_fit(int threads, char *why, size_t why_size) {
+  cpu_set_t set;
+  if (dnnl_version()->cpu_runtime == DNNL_RUNTIME_OMP || sched_getaffinity(0, sizeof set, &set) ||
+      CPU_COUNT(&set) == threads)
+    return true;
+  snprintf(why, why_size,
+           "it runs on its own threads, one for each of the %d processors that the process may "
+           "use, not on %d: run this under taskset",
+           CPU_COUNT(&set), threads);
+  return false;
+}
+
+static const char *runtime_name(void) {
+  unsigned runtime = dnnl_version()->cpu_runtime;
+  return runtime == DNNL_RUNTIME_OMP ? "" : runtime == DNNL_RUNTIME_TBB ? "-tbb" : "-sycl";
 }
 
 static bool setup(const struct bench_layer *layer, void **state, char *label, size_t label_size,
@@ -190,41 +218,30 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
     snprintf(why, why_size, "its product is dense f32 or bf16");
     return false;
   }
+  if (!threads_fit(layer->threads, why, why_size)) return false;
   struct state *s = calloc(1, sizeof *s);
   if (!s || !build(s, layer, f32 ? dnnl_f32 : dnnl_bf16)) {
-    snprintf(why, why_size, s ? "it has no primitive for this layer" : "out of memory");
+    snprintf(why, why_size,
+             !s           ? "out of memory"
+             : !s->engine ? "it has no engine for the CPU (a SYCL build needs an "
+                            "OpenCL runtime for it)"
+                          : "it has no primitive for this layer");
     if (s) close_state(s);
     return false;
   }
   const dnnl_version_t *version = dnnl_version();
-  snprintf(label, label_size, "onednn-%d.%d.%d:%s-packed", version->major, version->minor,
-           version->patch, way_names[s->fastest]);
+  snprintf(label, label_size, "onednn-%d.%d.%d%s:%s%s", version->major, version->minor,
+           version->patch, runtime_name(), way_names[s->fastest], layer->packed ? "-packed" : "");
   *state = s;
   return true;
 }
 
-#else
-
-static bool setup(const struct bench_layer *layer, void **state, char *label, size_t label_size,
-                  char *why, size_t why_size) {
-  (void)layer, (void)state, (void)label, (void)label_size;
-  snprintf(why, why_size, "the adapter speaks oneDNN 2, and was built with oneDNN %d",
-           DNNL_VERSION_MAJOR);
-  return false;
-}
-
-static bool run(void *state, int64_t calls) {
-  return state && calls < 0;
-}
-static bool fetch(void *state) {
-  return state != NULL;
-}
-static void close_state(void *state) {
-  free(state);
-}
-
-#endif
-
 BENCH_PEER_EXPORT extern const struct bench_peer layerops_bench_peer;
-const struct bench_peer layerops_bench_peer = {BENCH_PEER_ABI, "onednn",   setup, run,
-                                               fetch,          close_state};
+const struct bench_peer layerops_bench_peer = {.abi = BENCH_PEER_ABI,
+                                               .name = "onednn",
+                                               .weights = BENCH_PLAIN | BENCH_PACKED,
+                                               .setup = setup,
+                                               .run = run,
+                                               .fetch = fetch,
+                                               .pack = pack,
+                                               .close = close_state};
