@@ -6,6 +6,7 @@
 
 #include "bench/bound.h"
 #include "bench/operands.h"
+#include "bench/peers/common.h"
 #include "bench/report.h"
 #include "bench/timing.h"
 #include "t/scratch.h"
@@ -32,6 +33,18 @@ static bool fake_run(void *state, int64_t calls) {
   f->runs++;
   while (bench_now() < end) continue;
   return !f->fail_at || f->runs < f->fail_at;
+}
+
+static bool fake_way(void *state, int way, int64_t calls) {
+  return fake_run((struct fake *)state + way, calls);
+}
+
+static void test_pick(void) {
+  struct fake ways[] = {{.fail_at = 1}, {.seconds = 2e-4}, {.seconds = 1e-5}};
+  ok(bench_pick(ways, fake_way, 3) == 2, "the fastest way is picked");
+  ok(bench_pick(ways, fake_way, 1) == -1, "none is where each fails");
+  struct fake slow = {.seconds = 0.6};
+  ok(bench_pick(&slow, fake_way, 1) == 0, "a way too slow for a second sample is one");
 }
 
 static void test_percentiles(void) {
@@ -494,6 +507,7 @@ int main(void) {
                                         "data/devices/xeon-avx512-amx.json"};
   scratch_begin();
   test_percentiles();
+  test_pick();
   test_measure();
   test_slow_contender();
   test_ratio();

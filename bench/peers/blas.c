@@ -77,7 +77,7 @@ void bench_blas_close(void *state) {
 static bool choose_way(struct state *s) {
   const struct bench_row *r = s->layer.row;
   if (!s->layer.packed) {
-    s->way = bench_pick(s, run_way, r->m == 1 || r->n == 1 ? 2 : 1);
+    s->way = r->m == 1 || r->n == 1 ? bench_pick(s, run_way, PACKED) : GEMM;
     return true;
   }
   s->way = PACKED;
