@@ -36,6 +36,7 @@ static void choose(void) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
     setenv("BLIS_ARCH_TYPE", skx, 0);
 #endif
+  bli_init(); /* the label is asked for before the first call */
 }
 
 static void set_threads(int threads) {
