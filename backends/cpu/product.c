@@ -300,8 +300,14 @@ static void run_dots_block(const piece *t, const dots *d) {
     finish_tile(t, d->sums, d->sums_row, d->i, d->rows, d->j, d->columns);
 }
 
+/* The epilogue runs over whole vectors. */
+static void clear_padding(const dots *d) {
+  for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t j = d->columns; j < d->sums_row; j++) d->sums[r * d->sums_row + j] = 0.0f;
+}
+
 static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-  float sums[DOTS_SUMS] __attribute__((aligned(64))) = {0};
+  float sums[DOTS_SUMS] __attribute__((aligned(64)));
   dots d = {.sums = sums};
   const int64_t lanes = t->plan->mk->lanes, rows = least(i_end - i, DOTS_ROWS);
   const int64_t columns = least(DOTS_SUMS / rows / lanes * lanes, DOTS_COLUMNS);
@@ -310,6 +316,7 @@ static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_
       d.rows = least(rows, i_end - d.i);
       d.columns = least(columns, j_end - d.j);
       d.sums_row = t->plan->dense ? d.columns : (d.columns + lanes - 1) / lanes * lanes;
+      clear_padding(&d);
       run_dots_block(t, &d);
     }
 }

@@ -60,11 +60,13 @@ enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5, LO_MAX_RESIDENT = 13 };
 /* Tiles of 1..vectors vectors by 1..rows[vectors - 1] rows; a panel of W is vectors * lanes wide.
  * Dot tiles of 1..dot_columns columns by 1..dot_rows[columns - 1] rows. */
 typedef struct lo_microkernels {
-  lo_kernel kernels[4]; /* for lo_select: how W is read, in the order of lo_how */
-  int lanes, vectors;
+  lo_kernel kernels[4];          /* for lo_select: how W is read, in the order of lo_how */
+  int lanes, vectors, lane_bits; /* powers of 2; lanes = 1 << lane_bits */
   int rows[LO_MAX_VECTORS];
   int dot_columns, dot_rows[LO_MAX_DOT_COLUMNS];
-  double flops_per_ns; /* about what a core does: decides only how work is cut */
+  /* About what a core does, which decides only how work is cut: flops in a ns, ns of a vector's
+   * multiply-adds; and 1 / lanes. */
+  double flops_per_ns, ns, lane_share;
   lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
   /* Tiles of one row by 1 or 2 vectors for one segment of k 1..13 and an epilogue; NULL: none. */
   lo_microkernel resident[2][LO_MAX_RESIDENT];            /* [vectors - 1][k - 1] */
