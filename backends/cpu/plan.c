@@ -61,16 +61,17 @@ static double pack_ns(bool k_major) {
 /* Multiply-adds of a vector that a row and a step of k take for n columns by tiles: those of one
  * vector are bound by their loads. */
 static double tile_cost(const lo_microkernels *mk, int64_t n) {
-  const int64_t vectors = (n + mk->lanes - 1) >> mk->lane_bits, rest = vectors & (mk->vectors - 1);
-  return (double)vectors + (rest == 1 ? 0.3 : 0);
+  const int64_t vectors = (n + mk->lanes - 1) >> mk->lane_bits;
+  return (double)vectors + ((vectors & (mk->vectors - 1)) == 1 ? 0.3 : 0);
 }
 
 /* The same by dot tiles: no lane is idle, but each sum is added up, and X is read again. */
 static double dot_cost(const lo_microkernels *mk, int64_t n, int64_t k) {
-  return 1.05 * (double)n * mk->lane_share + 6.0 * (double)n / (double)k + 0.1;
+  return (double)n * mk->lane_share + 6.0 * (double)n / (double)k + 0.1;
 }
 
-/* What fills a vector badly. Of n and k alone, as a row's bits must not depend on other rows. */
+/* What fills a vector badly, or all of a narrow W. Of n and k alone, as a row's bits must not
+ * depend on other rows. */
 int64_t lo_dot_columns(const lo_microkernels *mk, int64_t n, int64_t k) {
   const int64_t rest = n & (mk->lanes - 1);
   if (!rest || !k) return 0;
@@ -106,8 +107,8 @@ static const char *refuses_dot(const lo_plan *plan) {
   if (plan->packed.panels) return "w is packed already";
   const char *reason = refuses_dots(plan);
   if (reason) return reason;
-  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT)
-    return plan->k < 1024 ? "the call asks for batch invariance, and k is short" : NULL;
+  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT) /* a W that fits no cache is read once, if dots */
+    return plan->n * plan->k < 4 << 20 ? "the call asks for batch invariance" : NULL;
   if ((double)plan->m * (0.005 + 6.0 / (double)plan->k) > 0.7)
     return "packing w pays for so many rows";
   return NULL;
@@ -267,5 +268,6 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   choose_pieces(ctx, plan);
   plan->x_in_place = x_serves_in_place(plan);
   plan->x_pages = plan->x_in_place && !plan->x_k_major && plan->x->stride % 1024 == 0;
+  plan->w_row = plan->packed.panels ? lo_copied_row(plan->k) : plan->w->stride;
   choose_blocks(&cpu->caches, plan);
 }

@@ -203,6 +203,14 @@ static void run_short(const piece *t, const block *b, int64_t first, int64_t end
   }
 }
 
+/* The beginnings of the rows that come next, from which the hardware goes on by itself. */
+static void prefetch_rows(const block *b, int64_t i, int64_t rows) {
+  if (b->layout == LO_K_MAJOR) return;
+  for (int64_t r = i; r < i + rows && r < b->i + b->rows; r++)
+    for (int64_t line = 0; line < 4; line++)
+      __builtin_prefetch(b->x + (r - b->i) * b->x_row + 16 * line);
+}
+
 /* ... else a tile's rows of X while all panels pass. Tiles are of nearly equal height. */
 static void run_panels(const piece *t, const block *b, int64_t first, int64_t end,
                        int64_t vectors) {
@@ -217,6 +225,7 @@ static void run_panels(const piece *t, const block *b, int64_t first, int64_t en
     for (int64_t q = first; q < end; q++) {
       const panel p = panel_at(t, b, q);
       run_tiles(t, b, i, rows, 1, &p);
+      if (q == first) prefetch_rows(b, i + rows, rows);
     }
     i += rows;
   }
@@ -242,7 +251,7 @@ enum { DOTS_ROWS = 64, DOTS_COLUMNS = 64, DOTS_SUMS = 1024 };
 
 static const float *row_of_w(const piece *t, int64_t j) {
   const lo_plan *plan = t->plan;
-  if (plan->packed.panels) return plan->packed.rows + (j - (plan->n - plan->dots)) * plan->k;
+  if (plan->packed.panels) return plan->packed.rows + (j - (plan->n - plan->dots)) * plan->w_row;
   return floats(element(t->w, plan->w, false, j, 0));
 }
 
@@ -255,7 +264,7 @@ static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t col
   lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i, 0)),
                       .w = row_of_w(t, d->j + j),
                       .x_row = plan->x->stride,
-                      .w_row = plan->packed.panels ? plan->k : plan->w->stride,
+                      .w_row = plan->w_row,
                       .k = plan->k,
                       .c = d->sums + j,
                       .c_row = d->sums_row};

@@ -64,7 +64,7 @@ static layerops_status create(layerops_context *ctx, layerops_weights *weights) 
   if (!own) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "weights_pack: no memory");
   own->isa = isa;
   if (w->type == LAYEROPS_F32) own->dots = lo_dot_columns(isa->product, w->rows, w->cols);
-  const int64_t floats = forward + backward + own->dots * w->cols; /* less than twice forward */
+  const int64_t floats = forward + backward + own->dots * lo_copied_row(w->cols);
   LO_TRY(allocate(ctx, floats * (int64_t)sizeof(float), &own->memory, &own->forward));
   own->rows = own->forward + forward + backward;
   if (weights->backward) own->backward = own->forward + forward;
@@ -144,9 +144,9 @@ static layerops_status update(layerops_context *ctx, layerops_weights *weights,
   const lo_cpu_weights *own = weights->state;
   move(ctx, forward_job(own, w), pack_task);
   if (own->dots)
-    lo_cpu_of(ctx)->isa->load_rows(LAYEROPS_F32,
-                                   (float *)lo_address(w) + (w->rows - own->dots) * w->stride,
-                                   w->stride, own->rows, w->cols, own->dots, w->cols);
+    lo_cpu_of(ctx)->isa->load_rows(
+        LAYEROPS_F32, (float *)lo_address(w) + (w->rows - own->dots) * w->stride, w->stride,
+        own->rows, lo_copied_row(w->cols), own->dots, w->cols);
   if (own->backward) move(ctx, backward_job(own, w), pack_task);
   return LAYEROPS_OK;
 }
