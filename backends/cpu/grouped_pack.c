@@ -81,3 +81,24 @@ void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerop
   if (t.tasks > panels) t.tasks = panels;
   if (n && k) lo_parallel(ctx, t.tasks, pack_task, &t);
 }
+
+void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
+                       const layerops_matrix *w) {
+  enum { STRETCH = 64 };
+  uint32_t rows[LO_GROUPED_PANEL * STRETCH];
+  const lo_grouped *dot = packed->dot;
+  const int64_t panel = dot->panel, words = lo_grouped_depth(dot, packed->k), group = 4 / dot->size;
+  const int64_t stride = w->stride * dot->size;
+  char *to = lo_address(w);
+  for (int64_t j = 0; j < packed->n && packed->k; j += panel)
+    for (int64_t g = 0; g * group < packed->k; g += STRETCH) {
+      const int64_t length = words - g < STRETCH ? words - g : STRETCH, k = g * group;
+      const int64_t count = packed->k - k < length * group ? packed->k - k : length * group;
+      const int64_t columns = packed->n - j < panel ? packed->n - j : panel;
+      const float *from = (const float *)(const void *)(packed->panels + j * words + g * panel);
+      isa->transpose(from, panel, (float *)(void *)rows, STRETCH, length, columns);
+      for (int64_t c = 0; c < columns; c++)
+        memcpy(to + (j + c) * stride + k * dot->size, rows + c * STRETCH,
+               (size_t)(count * dot->size));
+    }
+}

@@ -144,7 +144,7 @@ static void choose_blocks(int64_t l2, lo_grouped_plan *plan) {
 bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
                              const lo_grouped_packed *packed, lo_grouped_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
-  if (p->packed) return false; /* panels of f32 */
+  if (p->packed && !packed) return false; /* panels of f32 */
   const lo_grouped *dot = packed ? packed->dot : lo_grouped_choose(ctx, p->a.type, p->b.type);
   if (!dot) return false;
   *plan = (lo_grouped_plan){.p = p, .isa = cpu->isa, .dot = dot, .packed = packed};

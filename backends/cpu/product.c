@@ -398,7 +398,7 @@ void lo_product_run(layerops_context *ctx, const lo_plan *plan, float *scratch) 
 static layerops_status do_grouped(layerops_context *ctx, const lo_product *p, bool *done) {
   lo_grouped_plan plan;
   float *scratch;
-  *done = lo_grouped_plan_product(ctx, p, NULL, &plan);
+  *done = lo_grouped_plan_product(ctx, p, lo_grouped_packed_of(p), &plan);
   if (!*done) return LAYEROPS_OK;
   LO_TRY(lo_scratch(ctx, lo_grouped_plan_scratch(&plan), &scratch));
   lo_grouped_run(ctx, &plan, scratch);
