@@ -228,10 +228,10 @@ static void finish_bytes(const lo_finish *f, const place *t) {
   LO_ISA_NAME(lo_finish_tile)
   (&within, t->tile, t->tile_row, t->i, t->j, t->rows, t->cols);
   for (int64_t r = 0; r < t->rows; r++) {
-    float *row = t->tile + r * t->tile_row;
-    for (int64_t c = 0; c < t->cols; c++) row[c] /= f->scale_c;
+    float *sums = t->tile + r * t->tile_row;
+    for (int64_t c = 0; c < t->cols; c++) sums[c] /= f->scale_c;
     LO_ISA_NAME(lo_store)
-    (f->c.type, row, f->c.base + (t->i + r) * f->c.stride + t->j, t->cols);
+    (f->c.type, sums, f->c.base + (t->i + r) * f->c.stride + t->j, t->cols);
   }
 }
 
