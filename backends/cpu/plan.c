@@ -42,7 +42,8 @@ void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f) 
                    .activation = e->activation,
                    .derivative = e->derivative,
                    .slope = e->slope,
-                   .derivative_slope = e->derivative_slope};
+                   .derivative_slope = e->derivative_slope,
+                   .scale_c = 1};
 }
 
 bool lo_finish_is_plain(const lo_finish *f) {

@@ -1,6 +1,6 @@
 #include <config.h>
 
-#include "backends/cpu/product.h"
+#include "backends/cpu/grouped_product.h"
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -410,9 +410,23 @@ void lo_product_run(layerops_context *ctx, const lo_plan *plan, float *scratch) 
   lo_parallel(ctx, plan->tasks, run_task, &w);
 }
 
+/* By a main loop for the operands' type, if there is one; *done says so. */
+static layerops_status do_grouped(layerops_context *ctx, const lo_product *p, bool *done) {
+  lo_grouped_plan plan;
+  float *scratch;
+  *done = lo_grouped_plan_product(ctx, p, lo_grouped_packed_of(p), &plan);
+  if (!*done) return LAYEROPS_OK;
+  LO_TRY(lo_scratch(ctx, lo_grouped_plan_scratch(&plan), &scratch));
+  lo_grouped_run(ctx, &plan, scratch);
+  return LAYEROPS_OK;
+}
+
 layerops_status lo_product_do(layerops_context *ctx, const lo_product *p) {
   lo_plan plan;
   float *scratch;
+  bool done;
+  LO_TRY(do_grouped(ctx, p, &done));
+  if (done) return LAYEROPS_OK;
   lo_plan_product(ctx, p, &plan);
   LO_TRY(lo_scratch(ctx, lo_plan_scratch(&plan), &scratch));
   lo_product_run(ctx, &plan, scratch);
