@@ -20,8 +20,12 @@ enum {
 #define LO_BIT(type) (1u << (type))
 enum {
   LO_FLOAT = LO_BIT(LAYEROPS_F32) | LO_BIT(LAYEROPS_F16) | LO_BIT(LAYEROPS_BF16),
-  LO_COPYABLE = LO_FLOAT | LO_BIT(LAYEROPS_I32) | LO_BIT(LAYEROPS_I8) | LO_BIT(LAYEROPS_U8)
+  LO_INT8 = LO_BIT(LAYEROPS_I8) | LO_BIT(LAYEROPS_U8),
+  LO_COPYABLE = LO_FLOAT | LO_BIT(LAYEROPS_I32) | LO_INT8
 };
+static inline bool lo_is_int8(layerops_type type) {
+  return type == LAYEROPS_I8 || type == LAYEROPS_U8;
+}
 /* T or f32: what most operands beside the main ones may be. */
 static inline unsigned lo_same_or_f32(layerops_type type) {
   return LO_BIT(type) | LO_BIT(LAYEROPS_F32);
@@ -74,6 +78,16 @@ layerops_status lo_door_optional(lo_door *door, const char *name, layerops_matri
 layerops_status lo_door_weights(lo_door *door, layerops_matrix *w, const layerops_weights **packed,
                                 bool backward, layerops_type type, int64_t rows, int64_t cols,
                                 layerops_matrix *shape);
+/* Scales and zero points of a product of `type` over k, for 8-bit integers only; and the k beyond
+ * which sums could overflow. Each that is given holds 1 value or `count`. */
+typedef struct lo_scale {
+  const char *name;
+  layerops_matrix *view;
+  layerops_type type;
+  int64_t count;
+} lo_scale;
+layerops_status lo_door_scales(lo_door *door, layerops_type type, int64_t k, const lo_scale *scales,
+                               int count);
 /* All operands so far are one matrix, not several. */
 layerops_status lo_door_all_unbatched(lo_door *door);
 /* Anything but all-zero: a view that lacks its type is a mistake, not an absent view. */

@@ -12,26 +12,43 @@ static layerops_status check_batch(lo_door *door, const layerops_gemm_args *a) {
   return LAYEROPS_OK;
 }
 
+/* C of integers is the sum as it stands. */
+static layerops_status check_plain(lo_door *door, const layerops_gemm_args *a) {
+  if (a->c.type != LAYEROPS_I32) return LAYEROPS_OK;
+  if (lo_present(&a->scale_a) || lo_present(&a->scale_b))
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "%s is set, but c is i32",
+                          lo_present(&a->scale_a) ? "scale_a" : "scale_b");
+  if (a->alpha.kind != 1 || a->alpha.value != 1 || a->beta.kind != 1 || a->beta.value != 0)
+    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
+                          "alpha and beta must be 1 and 0 where c is i32");
+  return LAYEROPS_OK;
+}
+
 layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *args, size_t size) {
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gemm, sizeof *args, args, size));
   layerops_gemm_args *a = &door.call.args.gemm;
-  LO_TRY(lo_door_not_yet(&door, "scale_a", lo_given(&a->scale_a)));
-  LO_TRY(lo_door_not_yet(&door, "scale_b", lo_given(&a->scale_b)));
-  LO_TRY(lo_door_not_yet(&door, "zero_a", lo_given(&a->zero_a)));
   LO_TRY(lo_door_flags(&door, a->flags));
   LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_one_of(&door, "trans_a", a->trans_a, 2));
   LO_TRY(lo_door_one_of(&door, "trans_b", a->trans_b, 2));
-  LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_FLOAT | LO_INT8, LO_ANY, LO_ANY));
   int64_t m = a->trans_a ? a->a.cols : a->a.rows, k = a->trans_a ? a->a.rows : a->a.cols;
-  LO_TRY(lo_door_matrix(&door, "b", &a->b, LO_IN, LO_BIT(a->a.type), a->trans_b ? LO_ANY : k,
+  const bool integers = lo_is_int8(a->a.type);
+  const unsigned b_types = LO_BIT(integers ? LAYEROPS_I8 : a->a.type);
+  const unsigned c_types = integers ? LO_FLOAT | LO_BIT(LAYEROPS_I32) : lo_same_or_f32(a->a.type);
+  LO_TRY(lo_door_matrix(&door, "b", &a->b, LO_IN, b_types, a->trans_b ? LO_ANY : k,
                         a->trans_b ? k : LO_ANY));
   int64_t n = a->trans_b ? a->b.rows : a->b.cols;
-  LO_TRY(lo_door_matrix(&door, "c", &a->c, LO_INOUT, lo_same_or_f32(a->a.type), m, n));
+  LO_TRY(lo_door_matrix(&door, "c", &a->c, LO_INOUT, c_types, m, n));
   LO_TRY(check_batch(&door, a));
   LO_TRY(lo_door_scalar(&door, "alpha", &a->alpha, 1));
   LO_TRY(lo_door_scalar(&door, "beta", &a->beta, 0));
+  const lo_scale scales[] = {{"scale_a", &a->scale_a, LAYEROPS_F32, m},
+                             {"scale_b", &a->scale_b, LAYEROPS_F32, n},
+                             {"zero_a", &a->zero_a, LAYEROPS_I32, m}};
+  LO_TRY(lo_door_scales(&door, a->a.type, k, scales, 3));
+  LO_TRY(check_plain(&door, a));
   lo_door_describe(&door, m, n, k, 2.0 * (double)m * (double)n * (double)k * (double)a->c.batch,
                    a->a.type, a->c.type);
   lo_door_detail(&door, a->c.batch, "trans=%c%c", a->trans_a ? 't' : 'n', a->trans_b ? 't' : 'n');

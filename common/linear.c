@@ -7,22 +7,29 @@ layerops_status layerops_linear_forward_(layerops_context *ctx,
   lo_door door;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_forward, sizeof *args, args, size));
   layerops_linear_forward_args *a = &door.call.args.linear_forward;
-  LO_TRY(lo_door_not_yet(&door, "scale_x", lo_given(&a->scale_x)));
-  LO_TRY(lo_door_not_yet(&door, "scale_w", lo_given(&a->scale_w)));
-  LO_TRY(lo_door_not_yet(&door, "zero_x", lo_given(&a->zero_x)));
-  LO_TRY(lo_door_not_yet(&door, "scale_y", lo_given(&a->scale_y)));
   LO_TRY(lo_door_flags(&door, a->flags));
-  LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_FLOAT | LO_INT8, LO_ANY, LO_ANY));
   int64_t m = a->x.rows, k = a->x.cols;
-  unsigned types = lo_same_or_f32(a->x.type);
+  const bool integers = lo_is_int8(a->x.type);
+  const unsigned types = integers ? LO_FLOAT : lo_same_or_f32(a->x.type);
+  const layerops_type w_type = integers ? LAYEROPS_I8 : a->x.type;
   const bool packed = a->packed != NULL;
   layerops_matrix w;
-  LO_TRY(lo_door_weights(&door, &a->w, &a->packed, false, a->x.type, LO_ANY, k, &w));
+  LO_TRY(lo_door_weights(&door, &a->w, &a->packed, false, w_type, LO_ANY, k, &w));
   int64_t n = w.rows;
   LO_TRY(lo_door_optional(&door, "bias", &a->bias, LO_IN, types, 1, n));
   LO_TRY(lo_door_optional(&door, "residual", &a->residual, LO_IN | LO_IN_PLACE, types, m, n));
   LO_TRY(lo_door_optional(&door, "preact", &a->preact, LO_OUT, types, m, n));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, types, m, n));
+  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, integers ? types | LO_INT8 : types, m, n));
+  const lo_scale scales[] = {{"scale_x", &a->scale_x, LAYEROPS_F32, m},
+                             {"scale_w", &a->scale_w, LAYEROPS_F32, n},
+                             {"zero_x", &a->zero_x, LAYEROPS_I32, m},
+                             {"scale_y", &a->scale_y, LAYEROPS_F32, 1}};
+  LO_TRY(lo_door_scales(&door, a->x.type, k, scales, 4));
+  if (lo_present(&a->scale_y) && !lo_is_int8(a->y.type))
+    return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID,
+                          "scale_y is set, but is for a y of i8 or u8: it is %s here",
+                          layerops_type_name(a->y.type));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
   LO_TRY(lo_door_value(&door, "slope", &a->slope, 0.01, -1e30, 1e30));

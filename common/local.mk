@@ -18,6 +18,7 @@ library_parts += %D%/libcommon.la
 	%D%/error.h \
 	%D%/event.c \
 	%D%/gemm.c \
+	%D%/integers.c \
 	%D%/kernel/activation.h \
 	%D%/kernel/codes.h \
 	%D%/linear.c \

@@ -22,6 +22,9 @@ void lo_product_gemm(const layerops_gemm_args *args, lo_product *p) {
   start(p, &args->a, args->trans_a != 0, &args->b, args->trans_b != 0, &args->c, args->flags);
   p->epilogue.alpha = args->alpha;
   p->epilogue.beta = args->beta;
+  p->scale_a = args->scale_a;
+  p->scale_b = args->scale_b;
+  p->zero_a = args->zero_a;
 }
 
 /* The layer's W: a view, or the shape of what is packed. */
@@ -38,6 +41,10 @@ void lo_product_linear(const layerops_linear_forward_args *args, lo_product *p) 
   p->epilogue.residual = args->residual;
   p->epilogue.activation = args->activation;
   p->epilogue.slope = (float)args->slope.value;
+  p->scale_a = args->scale_x;
+  p->scale_b = args->scale_w;
+  p->zero_a = args->zero_x;
+  p->scale_c = args->scale_y;
 }
 
 void lo_product_dgrad(const layerops_linear_backward_args *args, const layerops_matrix *dz,

@@ -51,12 +51,64 @@ static int same_as_expected(work w) {
 
 /* ---- Instruction sets ---- */
 
-static const char *isa_in_use(layerops_context *ctx) {
-  float a = 2, c = 0;
-  layerops_gemm_args args = {.a = layerops_host_matrix(&a, LAYEROPS_F32, 1, 1),
-                             .b = layerops_host_matrix(&a, LAYEROPS_F32, 1, 1),
+/* The kernel that multiplies the number 2, stored in a type, by itself. */
+static const char *kernel_of(layerops_context *ctx, layerops_type type) {
+  static const float f32 = 2;
+  static const uint16_t bf16 = 0x4000;
+  static const int8_t i8 = 2;
+  const void *two = type == LAYEROPS_F32  ? (const void *)&f32
+                    : type == LAYEROPS_I8 ? (const void *)&i8
+                                          : &bf16;
+  float c = 0;
+  layerops_gemm_args args = {.a = layerops_host_matrix(two, type, 1, 1),
+                             .b = layerops_host_matrix(two, type, 1, 1),
                              .c = layerops_host_matrix(&c, LAYEROPS_F32, 1, 1)};
   return layerops_gemm(ctx, &args) == LAYEROPS_OK && c == 4 ? layerops_last_kernel(ctx) : "";
+}
+
+/* What each choice means for f32, bf16 and i8: the beginnings of the kernels' names. */
+static void test_kernels(layerops_context *ctx, const char *isa) {
+  static const layerops_type types[] = {LAYEROPS_F32, LAYEROPS_BF16, LAYEROPS_I8};
+  static const char *const names[][4] = {{"amx", "avx512_", "amx_bf16", "amx_int8"},
+                                         {"avx512_bf16", "avx512_", "avx512_bf16", "avx512_vnni"},
+                                         {"avx512_vnni", "avx512_", "avx512_", "avx512_vnni"},
+                                         {"avx512", "avx512_", "avx512_", "avx512_int8"},
+                                         {"avx2", "avx2_", "avx2_", "avx2_int8"},
+                                         {"neon", "neon_", "neon_", "neon_int8"},
+                                         {"portable", "portable_", "portable_", "portable_int8"}};
+  int known = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(names[i][0], isa)) continue;
+    known = 1;
+    for (int t = 0; t < 3; t++) {
+      const char *kernel = ctx ? kernel_of(ctx, types[t]) : "", *want = names[i][t + 1];
+      ok(!strncmp(kernel, want, strlen(want)) && !strstr(kernel, "bf16") == !strstr(want, "bf16"),
+         "LAYEROPS_CPU_ISA=%s: %s by %s", isa, layerops_type_name(types[t]), kernel);
+    }
+  }
+  ok(known, "%s is an instruction set that this test knows", isa);
+}
+
+/* Sums of integers are exact, so that all instruction sets give the same bits. */
+static void test_integers(layerops_context *ctx, const char *isa) {
+  enum { M = 37, N = 45, K = 203 };
+  static float first[M * N], y[M * N];
+  static int seen;
+  work w = work_new();
+  int8_t *x = work_take(&w, M * K), *weights = work_take(&w, N * K);
+  for (int i = 0; i < M * K; i++) x[i] = (int8_t)(work_number(&w) * 128);
+  for (int i = 0; i < N * K; i++) weights[i] = (int8_t)(work_number(&w) * 128);
+  layerops_linear_args args = {.x = layerops_host_matrix(x, LAYEROPS_I8, M, K),
+                               .w = layerops_host_matrix(weights, LAYEROPS_I8, N, K),
+                               .scale_x = work_f32(&w, 1, M),
+                               .scale_w = work_f32(&w, 1, N),
+                               .bias = work_f32(&w, 1, N),
+                               .y = layerops_host_matrix(y, LAYEROPS_F32, M, N)};
+  int good = ctx && layerops_linear_forward(ctx, &args) == LAYEROPS_OK;
+  if (!seen++) memcpy(first, y, sizeof y);
+  ok(good && !memcmp(first, y, sizeof y), "%s: integers have the bits of all instruction sets",
+     isa);
+  work_free(&w);
 }
 
 /* The same bits with any number of threads, on the instruction set that LAYEROPS_CPU_ISA now names.
@@ -85,8 +137,8 @@ static void test_isas(void) {
   for (isa = strtok_r(isas, " ", &save); isa; isa = strtok_r(NULL, " ", &save)) {
     setenv("LAYEROPS_CPU_ISA", isa, 1);
     ctx = open_threads(1);
-    const char *kernel = ctx ? isa_in_use(ctx) : "";
-    ok(!strncmp(kernel, isa, strlen(isa)), "LAYEROPS_CPU_ISA=%s chooses %s", isa, kernel);
+    test_kernels(ctx, isa);
+    test_integers(ctx, isa);
     layerops_close(ctx);
     test_threads(isa);
   }
@@ -103,13 +155,13 @@ static void test_isas(void) {
 }
 
 /* A row's bits depend neither on the other rows nor on their number. */
-static void test_rows(void) {
+static void test_rows_of(layerops_type type) {
   enum { M = 64, N = 96, K = 300 };
   static const int64_t rows[] = {1, 2, 13, 14, 15};
   layerops_context *ctx = open_threads(1);
   work w = work_new();
-  layerops_linear_args args = {.x = work_f32(&w, M, K),
-                               .w = work_f32(&w, N, K),
+  layerops_linear_args args = {.x = work_cast(ctx, &w, type, work_f32(&w, M, K)),
+                               .w = work_cast(ctx, &w, type, work_f32(&w, N, K)),
                                .y = work_output(&w, LAYEROPS_F32, M, N),
                                .activation = LAYEROPS_GELU_TANH,
                                .flags = LAYEROPS_BATCH_INVARIANT};
@@ -121,9 +173,16 @@ static void test_rows(void) {
     failed += layerops_linear_forward(ctx, &args) != LAYEROPS_OK ||
               memcmp(args.y.host, all, (size_t)rows[i] * N * sizeof(float)) != 0;
   }
-  ok(!failed, "a row of 1, 2, 13, 14, 15 or 64 has the same bits");
+  ok(!failed, "%s: a row of 1, 2, 13, 14, 15 or 64 has the same bits", layerops_type_name(type));
   work_free(&w);
   layerops_close(ctx);
+}
+
+static void test_rows(void) {
+  test_rows_of(LAYEROPS_F32);
+  test_rows_of(LAYEROPS_F16);
+  test_rows_of(LAYEROPS_BF16);
+  test_rows_of(LAYEROPS_I8);
 }
 
 /* ---- Processes and threads ---- */

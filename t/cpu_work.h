@@ -84,6 +84,25 @@ static inline void work_linear(layerops_context *ctx, work *w, layerops_type typ
   work_check(w, layerops_linear_forward(ctx, &args));
 }
 
+/* With k in blocks, and few rows that several threads divide by columns. */
+static inline void work_integers(layerops_context *ctx, work *w) {
+  layerops_linear_args args = {.x = work_output(w, LAYEROPS_U8, 70, 9000),
+                               .w = work_output(w, LAYEROPS_I8, 170, 9000),
+                               .scale_x = work_f32(w, 1, 70),
+                               .scale_w = work_f32(w, 1, 170),
+                               .zero_x = work_output(w, LAYEROPS_I32, 1, 1),
+                               .y = work_output(w, LAYEROPS_F32, 70, 170),
+                               .activation = LAYEROPS_GELU};
+  for (int i = 0; i < 70 * 9000; i++) ((uint8_t *)args.x.host)[i] = (uint8_t)(i * 7 % 253);
+  for (int i = 0; i < 170 * 9000; i++) ((int8_t *)args.w.host)[i] = (int8_t)(i * 11 % 251 - 120);
+  *(int32_t *)args.zero_x.host = 100;
+  work_check(w, layerops_linear_forward(ctx, &args));
+  args.x.rows = 3;
+  args.scale_x.cols = 1;
+  args.y = work_output(w, LAYEROPS_F32, 3, 170);
+  work_check(w, layerops_linear_forward(ctx, &args));
+}
+
 static inline void work_backward(layerops_context *ctx, work *w, layerops_type type) {
   layerops_linear_backward_args args = {.dy = work_cast(ctx, w, type, work_f32(w, 700, 90)),
                                         .x = work_cast(ctx, w, type, work_f32(w, 700, 210)),
@@ -201,6 +220,7 @@ static inline work work_run(layerops_context *ctx) {
   work_linear(ctx, &w, LAYEROPS_F32);
   work_linear(ctx, &w, LAYEROPS_F16);
   work_linear(ctx, &w, LAYEROPS_BF16);
+  work_integers(ctx, &w);
   work_backward(ctx, &w, LAYEROPS_F32);
   work_backward(ctx, &w, LAYEROPS_BF16);
   work_rows(ctx, &w);

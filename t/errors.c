@@ -99,7 +99,8 @@ static void test_gemm(void) {
   REFUSED(gemm, a.trans_a = 2, INVALID, "trans_a", "2");
   REFUSED(gemm, a.c.rows = 3, INVALID, "gemm: c ", "3 x 5", "4 x 5");
   REFUSED(gemm, a.b.type = LAYEROPS_F16, UNSUPPORTED, "gemm: b ", "f16", "supported: f32");
-  REFUSED(gemm, a.a.type = LAYEROPS_I8, UNSUPPORTED, "gemm: a ", "i8");
+  REFUSED(gemm, a.a.type = LAYEROPS_I32, UNSUPPORTED, "gemm: a ", "i32");
+  REFUSED(gemm, a.a.type = LAYEROPS_I8, UNSUPPORTED, "gemm: b ", "f32", "supported: i8");
   REFUSED(gemm, a.c.type = LAYEROPS_I32, UNSUPPORTED, "gemm: c ", "i32");
   REFUSED(gemm, a.a.batch = 2; a.a.batch_stride = 24, INVALID, "a has batch 2", "c has 1");
   REFUSED(gemm, a.c.batch = 3; a.c.batch_stride = 19, INVALID, "c", "batch stride 19");
@@ -112,10 +113,10 @@ static void test_gemm(void) {
   REFUSED(gemm, a.beta = layerops_element(small, 16), INVALID, "beta", "byte 68", "64 bytes");
   REFUSED(gemm, a.beta = layerops_element(foreign, 0), INVALID, "beta", "reference");
   REFUSED(gemm, a.alpha = layerops_element(small, -1), INVALID, "alpha", "offset -1");
-  REFUSED(gemm, a.scale_a = view(in, 1, 4), UNSUPPORTED, "scale_a", "reserved");
-  REFUSED(gemm, a.scale_b = view(in, 1, 5), UNSUPPORTED, "scale_b");
-  REFUSED(gemm, a.zero_a = view(in, 1, 4), UNSUPPORTED, "zero_a");
-  REFUSED(gemm, a.zero_a.rows = 1, UNSUPPORTED, "zero_a");
+  REFUSED(gemm, a.scale_a = view(in, 1, 4), INVALID, "scale_a", "i8 and u8", "f32 here");
+  REFUSED(gemm, a.scale_b = view(in, 1, 5), INVALID, "scale_b");
+  REFUSED(gemm, a.zero_a = view(in, 1, 4), INVALID, "zero_a");
+  REFUSED(gemm, a.zero_a.rows = 1, INVALID, "zero_a");
   REFUSED(gemm, a.flags = 0x81, UNSUPPORTED, "flags is 0x81", "0x80");
   REFUSED(gemm, a.reserved = 3, UNSUPPORTED, "reserved is 3");
   REFUSED(gemm, a.alpha.value = 2, INVALID, "alpha is set", "kind is 0");
@@ -131,6 +132,53 @@ static layerops_linear_forward_args valid_linear_forward(void) {
                                         .residual = view(in, 3, 5),
                                         .preact = view(more, 3, 5),
                                         .y = view(out, 3, 5)};
+}
+
+/* Products of 8-bit integers. */
+static layerops_matrix bytes(layerops_type type, int64_t rows, int64_t cols) {
+  layerops_matrix v = view(in, rows, cols);
+  v.type = type;
+  return v;
+}
+
+static layerops_matrix words(int64_t cols) {
+  layerops_matrix v = view(in, 1, cols);
+  v.type = LAYEROPS_I32;
+  return v;
+}
+
+#define REFUSED_INTEGERS(change, status, ...)                                                      \
+  REFUSED(linear_forward, a.x = bytes(LAYEROPS_U8, 3, 6); a.w = bytes(LAYEROPS_I8, 5, 6);          \
+          change, status, __VA_ARGS__)
+#define REFUSED_INTEGER_GEMM(change, status, ...)                                                  \
+  REFUSED(gemm, a.a = bytes(LAYEROPS_I8, 4, 6); a.b = bytes(LAYEROPS_I8, 6, 5);                    \
+          change, status, __VA_ARGS__)
+
+static void test_integers(void) {
+  REFUSED_INTEGERS(a.w.type = LAYEROPS_U8, UNSUPPORTED, "w is u8", "supported: i8");
+  REFUSED_INTEGERS(a.y.type = LAYEROPS_I32, UNSUPPORTED, "y is i32", "i8, u8");
+  REFUSED_INTEGERS(a.bias.type = LAYEROPS_I32, UNSUPPORTED, "bias is i32");
+  REFUSED_INTEGERS(a.scale_x = view(in, 1, 2), INVALID, "scale_x is 1 x 2", "1 x 1 or 1 x 3");
+  REFUSED_INTEGERS(a.scale_x = view(in, 3, 1), INVALID, "scale_x is 3 x 1");
+  REFUSED_INTEGERS(a.scale_w = view(in, 1, 6), INVALID, "scale_w is 1 x 6", "1 x 1 or 1 x 5");
+  REFUSED_INTEGERS(a.scale_w = words(5), UNSUPPORTED, "scale_w is i32");
+  REFUSED_INTEGERS(a.zero_x = view(in, 1, 3), UNSUPPORTED, "zero_x is f32", "supported: i32");
+  REFUSED_INTEGERS(a.zero_x = words(4), INVALID, "zero_x is 1 x 4", "1 x 1 or 1 x 3");
+  REFUSED_INTEGERS(a.scale_y = view(in, 1, 1), INVALID, "scale_y is set", "f32 here");
+  REFUSED_INTEGERS(a.y.type = LAYEROPS_I8; a.scale_y = view(in, 1, 5), INVALID, "scale_y is 1 x 5");
+  REFUSED_INTEGERS(a.scale_x = view(out, 1, 1), ALIAS, "y overlaps scale_x");
+  REFUSED_INTEGERS(a.x.cols = a.x.stride = a.w.cols = a.w.stride = 65794, OVERFLOW, "k is 65794",
+                   "65793", "int32");
+  REFUSED_INTEGER_GEMM(a.b.type = LAYEROPS_U8, UNSUPPORTED, "b is u8");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I8, UNSUPPORTED, "c is i8");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.scale_b = view(in, 1, 1), INVALID, "scale_b",
+                       "c is i32");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.beta = layerops_value(1), INVALID, "alpha and beta",
+                       "c is i32");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.alpha = layerops_element(small, 0), INVALID,
+                       "alpha and beta");
+  REFUSED_INTEGER_GEMM(a.scale_a = view(in, 1, 4); a.scale_a.batch = 2;
+                       a.scale_a.batch_stride = 4, INVALID, "scale_a", "batch of 2");
 }
 
 static void test_linear_forward(void) {
@@ -150,8 +198,8 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.slope = layerops_value(INFINITY), INVALID, "slope is inf");
   REFUSED(linear_forward, a.packed = (const layerops_weights *)in, INVALID,
           "w and packed are both");
-  REFUSED(linear_forward, a.scale_x = view(in, 1, 1), UNSUPPORTED, "scale_x");
-  REFUSED(linear_forward, a.scale_y = view(in, 1, 1), UNSUPPORTED, "scale_y");
+  REFUSED(linear_forward, a.scale_x = view(in, 1, 1), INVALID, "scale_x", "i8 and u8");
+  REFUSED(linear_forward, a.scale_y = view(in, 1, 1), INVALID, "scale_y");
   REFUSED(linear_forward, a.flags = 8, UNSUPPORTED, "flags is 0x8");
   REFUSED(linear_forward, a.preact = view(out, 3, 5), ALIAS, "preact", "y");
   REFUSED(linear_forward, a.residual = view(out + 1, 3, 5), ALIAS, "y overlaps residual");
@@ -496,6 +544,7 @@ int main(void) {
   test_views();
   test_sizes_of_structs();
   test_gemm();
+  test_integers();
   test_linear_forward();
   test_linear_backward();
   test_rows();

@@ -114,12 +114,14 @@ prove: all $(check_PROGRAMS)
 .PHONY: prove coverage
 
 # The CPU backend.
-check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_math %D%/cpu_team
+check_PROGRAMS += %D%/cpu %D%/cpu_cgroup %D%/cpu_grouped %D%/cpu_math %D%/cpu_team
 %C%_cpu_SOURCES = %D%/cpu.c %D%/cpu_work.h %D%/tap.h
 %C%_cpu_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_LDADD = $(inside)
 %C%_cpu_cgroup_SOURCES = %D%/cpu_cgroup.c %D%/scratch.h %D%/tap.h
 %C%_cpu_cgroup_LDADD = $(inside)
+%C%_cpu_grouped_SOURCES = %D%/cpu_grouped.c %D%/cpu_work.h %D%/tap.h
+%C%_cpu_grouped_LDADD = $(inside)
 %C%_cpu_math_SOURCES = %D%/cpu_math.c %D%/tap.h
 %C%_cpu_math_CFLAGS = $(AM_CFLAGS) $(OPENMP_CFLAGS)
 %C%_cpu_math_LDADD = $(inside)

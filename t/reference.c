@@ -88,6 +88,45 @@ static void test_linear(void) {
   same(db, (double[]){3, 2.5}, 2, 0, "linear: dbias = sum dz + dbias");
 }
 
+/* Worked out by hand: (x - zero_x) w^T is 190, 24130; -487, -32239. */
+static void test_integers(void) {
+  const uint8_t x[] = {200, 10, 3, 255};
+  const int8_t w[] = {1, -2, 127, -128};
+  const int32_t zero[] = {10, 20}, far[] = {1 << 30};
+  const float scale_x[] = {0.5f, 2}, scale_w[] = {4, 0.25f}, scale_y[] = {128},
+              bias[] = {1, -0.25f};
+  float z[4];
+  int8_t y[4];
+  uint8_t u[4];
+  int32_t c[4] = {7, 7, 7, 7};
+  layerops_linear_args args = {.x = layerops_host_matrix(x, LAYEROPS_U8, 2, 2),
+                               .w = layerops_host_matrix(w, LAYEROPS_I8, 2, 2),
+                               .zero_x = layerops_host_matrix(zero, LAYEROPS_I32, 1, 2),
+                               .scale_x = vec(scale_x, 2),
+                               .scale_w = vec(scale_w, 2),
+                               .scale_y = vec(scale_y, 1),
+                               .bias = vec(bias, 2),
+                               .preact = mat(z, 2, 2),
+                               .y = layerops_host_matrix(y, LAYEROPS_I8, 2, 2)};
+  works(layerops_linear_forward(oracle, &args), "linear_forward of u8");
+  same(z, (double[]){381, 3016, -3895, -16119.75}, 4, 0, "integers: zero points, scales, bias");
+  ok(y[0] == 3 && y[1] == 24 && y[2] == -30 && y[3] == -126, "integers: y is rounded to i8");
+  args.y = layerops_host_matrix(u, LAYEROPS_U8, 2, 2);
+  works(layerops_linear_forward(oracle, &args), "linear_forward of u8");
+  ok(u[0] == 3 && u[1] == 24 && u[2] == 0 && u[3] == 0, "integers: y saturates to u8");
+  layerops_gemm_args gemm = {.a = args.x,
+                             .b = args.w,
+                             .c = layerops_host_matrix(c, LAYEROPS_I32, 2, 2),
+                             .trans_b = 1,
+                             .zero_a = args.zero_x};
+  works(layerops_gemm(oracle, &gemm), "gemm of u8");
+  ok(c[0] == 190 && c[1] == 24130 && c[2] == -487 && c[3] == -32239, "integers: the sums in i32");
+  gemm.zero_a = layerops_host_matrix(far, LAYEROPS_I32, 1, 1);
+  works(layerops_gemm(oracle, &gemm), "gemm of u8");
+  ok(c[0] == 180 + (1 << 30) && c[3] == -32259 + (1 << 30),
+     "integers: sums beyond int32 wrap around");
+}
+
 static void test_bsr(void) {
   static float values[2 * 256], x[32], y[48];
   const int32_t row_start[] = {0, 1, 1, 2}, column[] = {1, 0};
@@ -381,6 +420,7 @@ int main(void) {
   test_gemm();
   test_strides_and_batch();
   test_linear();
+  test_integers();
   test_bsr();
   test_activations();
   test_softmax();

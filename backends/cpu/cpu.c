@@ -18,14 +18,17 @@ static layerops_status info(int index, layerops_device_info *out) {
 
 static layerops_status open_cpu(layerops_context *ctx, int index, const layerops_open_args *args) {
   (void)index;
-  const lo_isa *isa;
+  const lo_instructions *instructions;
   const lo_parallel_way *way;
-  LO_TRY(lo_isa_choose(&isa));
+  LO_TRY(lo_isa_choose(&instructions));
   LO_TRY(lo_parallel_choose(args, &way));
   lo_cpu *cpu = calloc(1, sizeof *cpu);
   if (!cpu) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "open: no memory");
-  *cpu = (lo_cpu){
-      .isa = isa, .threads = lo_parallel_limit(args), .caches = lo_topology_caches(), .way = way};
+  *cpu = (lo_cpu){.isa = instructions->isa,
+                  .instructions = instructions,
+                  .threads = lo_parallel_limit(args),
+                  .caches = lo_topology_caches(),
+                  .way = way};
   ctx->state = cpu;
   return LAYEROPS_OK;
 }
@@ -44,6 +47,9 @@ static unsigned types_of(layerops_op op) {
     return LO_COPYABLE;
   case LAYEROPS_OP_bsr_linear_forward:
     return LO_BIT(LAYEROPS_F32);
+  case LAYEROPS_OP_gemm:
+  case LAYEROPS_OP_linear_forward:
+    return LO_FLOAT | LO_INT8;
   default:
     return LO_FLOAT;
   }

@@ -9,9 +9,28 @@
 #include "common/context.h"
 #include "common/product.h"
 
+/* Main loops for a type of operands, best first; an empty list where they are converted to f32. */
+typedef struct lo_grouped_choice {
+  lo_kernel kernel;
+  const lo_grouped *dot;
+} lo_grouped_choice;
+typedef struct lo_grouped_list {
+  const lo_grouped_choice *choices;
+  size_t count;
+} lo_grouped_list;
+
+/* What LAYEROPS_CPU_ISA names: an instruction set, and what it adds for 16 and 8 bits. */
+typedef struct lo_instructions {
+  const char *name;
+  const lo_isa *isa;
+  bool (*runs)(void); /* on this processor */
+  lo_grouped_list bf16, int8;
+} lo_instructions;
+
 /* ctx->state */
 typedef struct lo_cpu {
   const lo_isa *isa;
+  const lo_instructions *instructions;
   int threads;
   lo_caches caches;
   const lo_parallel_way *way;
@@ -23,9 +42,11 @@ static inline lo_cpu *lo_cpu_of(layerops_context *ctx) {
   return ctx->state;
 }
 
-/* The instruction set for this process: the best that build and processor have, or
+/* The instructions for this process: the best that build and processor have, or
  * LAYEROPS_CPU_ISA. */
-layerops_status lo_isa_choose(const lo_isa **isa);
+layerops_status lo_isa_choose(const lo_instructions **instructions);
+/* Asks the system for AMX's registers, once for the process: NULL, or why not. */
+const char *lo_refuses_amx(layerops_context *ctx, const void *problem);
 /* "avx512 avx2 portable": those that build and processor have, best first. */
 void lo_isa_list(char *text, size_t size);
 

@@ -8,7 +8,14 @@ isa_sources = \
 	%D%/isa/activation.c \
 	%D%/isa/convert.c \
 	%D%/isa/element.h \
+	%D%/isa/grouped.h \
+	%D%/isa/grouped_integers.h \
+	%D%/isa/grouped_kernel.h \
+	%D%/isa/grouped_out_avx512.h \
+	%D%/isa/grouped_scale_avx512.h \
+	%D%/isa/grouped_words.c \
 	%D%/isa/finish.c \
+	%D%/isa/integers.c \
 	%D%/isa/isa.h \
 	%D%/isa/mathematics.h \
 	%D%/isa/microkernel.h \
@@ -22,11 +29,16 @@ isa_sources = \
 library_parts += %D%/libcpu.la
 %C%_libcpu_la_CFLAGS = $(cpu_cflags)
 %C%_libcpu_la_SOURCES = \
+	%D%/amx.c \
 	%D%/bsr.c \
 	%D%/cgroup.c \
 	%D%/column_sum.c \
 	%D%/cpu.c \
 	%D%/cpu.h \
+	%D%/grouped_pack.c \
+	%D%/grouped_plan.c \
+	%D%/grouped_product.c \
+	%D%/grouped_product.h \
 	%D%/elementwise.c \
 	%D%/grid.c \
 	%D%/grid.h \
@@ -67,22 +79,45 @@ library_parts += %D%/libcpu.la
 
 library_parts += %D%/libcpu_portable.la
 %C%_libcpu_portable_la_CFLAGS = $(isa_cflags) -DLO_ISA=portable
-%C%_libcpu_portable_la_SOURCES = $(isa_sources) %D%/isa/microkernel_portable.c
+%C%_libcpu_portable_la_SOURCES = $(isa_sources) %D%/isa/grouped_integers_portable.c \
+	%D%/isa/microkernel_portable.c
 
 if CPU_AVX2
 library_parts += %D%/libcpu_avx2.la
 %C%_libcpu_avx2_la_CFLAGS = $(isa_cflags) $(AVX2_CFLAGS) -DLO_ISA=avx2
-%C%_libcpu_avx2_la_SOURCES = $(isa_sources) %D%/isa/microkernel_avx2.c
+%C%_libcpu_avx2_la_SOURCES = $(isa_sources) %D%/isa/grouped_integers_avx2.c \
+	%D%/isa/microkernel_avx2.c
 endif
 
 if CPU_AVX512
 library_parts += %D%/libcpu_avx512.la
 %C%_libcpu_avx512_la_CFLAGS = $(isa_cflags) $(AVX512_CFLAGS) -DLO_ISA=avx512
-%C%_libcpu_avx512_la_SOURCES = $(isa_sources) %D%/isa/microkernel_avx512.c
+%C%_libcpu_avx512_la_SOURCES = $(isa_sources) %D%/isa/grouped_integers_avx512.c \
+	%D%/isa/microkernel_avx512.c
 endif
 
 if CPU_NEON
 library_parts += %D%/libcpu_neon.la
 %C%_libcpu_neon_la_CFLAGS = $(isa_cflags) $(NEON_CFLAGS) -DLO_ISA=neon
-%C%_libcpu_neon_la_SOURCES = $(isa_sources) %D%/isa/microkernel_neon.c
+%C%_libcpu_neon_la_SOURCES = $(isa_sources) %D%/isa/grouped_integers_neon.c \
+	%D%/isa/microkernel_neon.c
+endif
+
+# Main loops of 16 and 8 bits for instructions beyond those of avx512.
+if CPU_AVX512_BF16
+library_parts += %D%/libcpu_avx512_bf16.la
+%C%_libcpu_avx512_bf16_la_CFLAGS = $(isa_cflags) $(AVX512_BF16_CFLAGS)
+%C%_libcpu_avx512_bf16_la_SOURCES = %D%/isa/grouped_avx512_bf16.c
+endif
+
+if CPU_AVX512_VNNI
+library_parts += %D%/libcpu_avx512_vnni.la
+%C%_libcpu_avx512_vnni_la_CFLAGS = $(isa_cflags) $(AVX512_VNNI_CFLAGS)
+%C%_libcpu_avx512_vnni_la_SOURCES = %D%/isa/grouped_avx512_vnni.c
+endif
+
+if CPU_AMX
+library_parts += %D%/libcpu_amx.la
+%C%_libcpu_amx_la_CFLAGS = $(isa_cflags) $(AMX_CFLAGS)
+%C%_libcpu_amx_la_SOURCES = %D%/isa/grouped_amx.c
 endif

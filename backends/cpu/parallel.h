@@ -26,7 +26,7 @@ void lo_parallel(layerops_context *ctx, int64_t n, void (*body)(void *arg, int64
 /* The part [*begin, *end) of [0, total) that belongs to task i of n: contiguous, sizes differ by at
  * most 1. */
 static inline void lo_share(int64_t total, int64_t n, int64_t i, int64_t *begin, int64_t *end) {
-  int64_t each = total / n, more = total % n;
+  int64_t each = n == 1 ? total : total / n, more = total - each * n;
   *begin = i * each + (i < more ? i : more);
   *end = *begin + each + (i < more);
 }

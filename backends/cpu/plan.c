@@ -8,7 +8,7 @@ static int64_t round_up(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
 static int64_t cuts(int64_t x, int64_t by) {
-  return (x + by - 1) / by;
+  return by == 1 ? x : (x + by - 1) / by; /* small products feel each division */
 }
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -19,8 +19,9 @@ static int64_t most(int64_t a, int64_t b) {
 
 /* `total` in equal blocks of at most `size`, multiples of `unit`. */
 static int64_t even(int64_t total, int64_t size, int64_t unit) {
+  if (total <= size) return most(total, 1);
   size = most(size / unit * unit, unit);
-  return total <= size ? most(total, 1) : round_up(cuts(total, cuts(total, size)), unit);
+  return round_up(cuts(total, cuts(total, size)), unit);
 }
 
 lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch) {
@@ -41,7 +42,8 @@ void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f) 
                    .activation = e->activation,
                    .derivative = e->derivative,
                    .slope = e->slope,
-                   .derivative_slope = e->derivative_slope};
+                   .derivative_slope = e->derivative_slope,
+                   .scale_c = 1};
 }
 
 bool lo_finish_is_plain(const lo_finish *f) {
@@ -60,18 +62,19 @@ static double pack_ns(bool k_major) {
 /* Multiply-adds of a vector that a row and a step of k take for n columns by tiles: those of one
  * vector are bound by their loads. */
 static double tile_cost(const lo_microkernels *mk, int64_t n) {
-  const int64_t vectors = cuts(n, mk->lanes), rest = vectors % mk->vectors;
-  return (double)vectors + (rest == 1 ? 0.3 : 0);
+  const int64_t vectors = (n + mk->lanes - 1) >> mk->lane_bits;
+  return (double)vectors + ((vectors & (mk->vectors - 1)) == 1 ? 0.3 : 0);
 }
 
 /* The same by dot tiles: no lane is idle, but each sum is added up, and X is read again. */
 static double dot_cost(const lo_microkernels *mk, int64_t n, int64_t k) {
-  return 1.05 * (double)n / mk->lanes + 6.0 * (double)n / (double)k + 0.1;
+  return (double)n * mk->lane_share + 6.0 * (double)n / (double)k + 0.1;
 }
 
-/* What fills a vector badly. Of n and k alone, as a row's bits must not depend on other rows. */
+/* What fills a vector badly, or all of a narrow W. Of n and k alone, as a row's bits must not
+ * depend on other rows. */
 int64_t lo_dot_columns(const lo_microkernels *mk, int64_t n, int64_t k) {
-  const int64_t rest = n % mk->lanes;
+  const int64_t rest = n & (mk->lanes - 1);
   if (!rest || !k) return 0;
   const double with = tile_cost(mk, n - rest) + dot_cost(mk, rest, k);
   return with < tile_cost(mk, n) ? rest : 0;
@@ -86,7 +89,7 @@ static double cost(const lo_plan *plan, int64_t n) {
 
 /* ns of `cost`s. */
 static double sums_ns(const lo_plan *plan, int64_t m, double cost) {
-  return cost * (double)m * (double)plan->k * 2 * plan->mk->lanes / plan->mk->flops_per_ns;
+  return cost * (double)m * (double)plan->k * plan->mk->ns;
 }
 
 /* ---- How W is read ---- */
@@ -105,8 +108,8 @@ static const char *refuses_dot(const lo_plan *plan) {
   if (plan->packed.panels) return "w is packed already";
   const char *reason = refuses_dots(plan);
   if (reason) return reason;
-  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT)
-    return plan->k < 1024 ? "the call asks for batch invariance, and k is short" : NULL;
+  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT) /* a W that fits no cache is read once, if dots */
+    return plan->n * plan->k < 4 << 20 ? "the call asks for batch invariance" : NULL;
   if ((double)plan->m * (0.005 + 6.0 / (double)plan->k) > 0.7)
     return "packing w pays for so many rows";
   return NULL;
@@ -221,8 +224,10 @@ static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
   const int64_t size = sizeof(float), rows = cuts(plan->m, plan->row_cuts),
                 columns = cuts(cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
-  plan->block_k = even(plan->k, half / plan->panel, 4);
-  plan->block_n = even(columns, half / plan->block_k, plan->panel);
+  plan->block_k =
+      plan->k * plan->panel <= half ? most(plan->k, 1) : even(plan->k, half / plan->panel, 4);
+  plan->block_n =
+      columns * plan->block_k <= half ? columns : even(columns, half / plan->block_k, plan->panel);
   plan->wide = round_up(plan->block_n, plan->panel);
   plan->stripe = plan->k > plan->block_k ? even(rows, half / plan->wide, 12) : most(rows, 1);
   if (plan->how == LO_W_IN_PLACE) plan->w_floats = round_up(plan->block_k * plan->panel, 16);
@@ -264,5 +269,6 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   choose_pieces(ctx, plan);
   plan->x_in_place = x_serves_in_place(plan);
   plan->x_pages = plan->x_in_place && !plan->x_k_major && plan->x->stride % 1024 == 0;
+  plan->w_row = plan->packed.panels ? lo_copied_row(plan->k) : plan->w->stride;
   choose_blocks(&cpu->caches, plan);
 }

@@ -1,6 +1,6 @@
 #include <config.h>
 
-#include "backends/cpu/product.h"
+#include "backends/cpu/grouped_product.h"
 
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -203,6 +203,14 @@ static void run_short(const piece *t, const block *b, int64_t first, int64_t end
   }
 }
 
+/* The beginnings of the rows that come next, from which the hardware goes on by itself. */
+static void prefetch_rows(const block *b, int64_t i, int64_t rows) {
+  if (b->layout == LO_K_MAJOR) return;
+  for (int64_t r = i; r < i + rows && r < b->i + b->rows; r++)
+    for (int64_t line = 0; line < 4; line++)
+      __builtin_prefetch(b->x + (r - b->i) * b->x_row + 16 * line);
+}
+
 /* ... else a tile's rows of X while all panels pass. Tiles are of nearly equal height. */
 static void run_panels(const piece *t, const block *b, int64_t first, int64_t end,
                        int64_t vectors) {
@@ -217,6 +225,7 @@ static void run_panels(const piece *t, const block *b, int64_t first, int64_t en
     for (int64_t q = first; q < end; q++) {
       const panel p = panel_at(t, b, q);
       run_tiles(t, b, i, rows, 1, &p);
+      if (q == first) prefetch_rows(b, i + rows, rows);
     }
     i += rows;
   }
@@ -242,7 +251,7 @@ enum { DOTS_ROWS = 64, DOTS_COLUMNS = 64, DOTS_SUMS = 1024 };
 
 static const float *row_of_w(const piece *t, int64_t j) {
   const lo_plan *plan = t->plan;
-  if (plan->packed.panels) return plan->packed.rows + (j - (plan->n - plan->dots)) * plan->k;
+  if (plan->packed.panels) return plan->packed.rows + (j - (plan->n - plan->dots)) * plan->w_row;
   return floats(element(t->w, plan->w, false, j, 0));
 }
 
@@ -255,7 +264,7 @@ static void run_dot_column(const piece *t, const dots *d, int64_t j, int64_t col
   lo_dot_tile tile = {.x = floats(element(t->x, plan->x, false, d->i, 0)),
                       .w = row_of_w(t, d->j + j),
                       .x_row = plan->x->stride,
-                      .w_row = plan->packed.panels ? plan->k : plan->w->stride,
+                      .w_row = plan->w_row,
                       .k = plan->k,
                       .c = d->sums + j,
                       .c_row = d->sums_row};
@@ -300,8 +309,14 @@ static void run_dots_block(const piece *t, const dots *d) {
     finish_tile(t, d->sums, d->sums_row, d->i, d->rows, d->j, d->columns);
 }
 
+/* The epilogue runs over whole vectors. */
+static void clear_padding(const dots *d) {
+  for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t j = d->columns; j < d->sums_row; j++) d->sums[r * d->sums_row + j] = 0.0f;
+}
+
 static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-  float sums[DOTS_SUMS] __attribute__((aligned(64))) = {0};
+  float sums[DOTS_SUMS] __attribute__((aligned(64)));
   dots d = {.sums = sums};
   const int64_t lanes = t->plan->mk->lanes, rows = least(i_end - i, DOTS_ROWS);
   const int64_t columns = least(DOTS_SUMS / rows / lanes * lanes, DOTS_COLUMNS);
@@ -310,6 +325,7 @@ static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_
       d.rows = least(rows, i_end - d.i);
       d.columns = least(columns, j_end - d.j);
       d.sums_row = t->plan->dense ? d.columns : (d.columns + lanes - 1) / lanes * lanes;
+      clear_padding(&d);
       run_dots_block(t, &d);
     }
 }
@@ -394,9 +410,23 @@ void lo_product_run(layerops_context *ctx, const lo_plan *plan, float *scratch) 
   lo_parallel(ctx, plan->tasks, run_task, &w);
 }
 
+/* By a main loop for the operands' type, if there is one; *done says so. */
+static layerops_status do_grouped(layerops_context *ctx, const lo_product *p, bool *done) {
+  lo_grouped_plan plan;
+  float *scratch;
+  *done = lo_grouped_plan_product(ctx, p, lo_grouped_packed_of(p), &plan);
+  if (!*done) return LAYEROPS_OK;
+  LO_TRY(lo_scratch(ctx, lo_grouped_plan_scratch(&plan), &scratch));
+  lo_grouped_run(ctx, &plan, scratch);
+  return LAYEROPS_OK;
+}
+
 layerops_status lo_product_do(layerops_context *ctx, const lo_product *p) {
   lo_plan plan;
   float *scratch;
+  bool done;
+  LO_TRY(do_grouped(ctx, p, &done));
+  if (done) return LAYEROPS_OK;
   lo_plan_product(ctx, p, &plan);
   LO_TRY(lo_scratch(ctx, lo_plan_scratch(&plan), &scratch));
   lo_product_run(ctx, &plan, scratch);

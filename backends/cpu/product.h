@@ -45,6 +45,7 @@ typedef struct lo_plan {
   int64_t stripe, block_n, block_k, block_m; /* sizes of the blocks above */
   int64_t wide;                              /* block_n in whole panels */
   bool x_in_place;
+  int64_t w_row;                 /* from row to row of the W that dot tiles read */
   bool x_pages;                  /* rows of X fall into one set of L1 */
   lo_packed packed;              /* LO_W_PREPACKED: over the whole k */
   bool dense;                    /* the epilogue of dot tiles runs over dense sums */

@@ -1,15 +1,19 @@
 /* Packed weights on the CPU: W in the panels that microkernels read, over the whole k, in f32
- * whatever its type; for dgrad once more, as the operand [n][k] of dX = dZ W. */
+ * whatever its type, but for the forward pass of a type with a main loop of its own; for dgrad once
+ * more, as the operand [n][k] of dX = dZ W. */
 #include <config.h>
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "backends/cpu/product.h"
+#include "backends/cpu/grouped_product.h"
 
 /* weights->state */
 typedef struct lo_cpu_weights {
+  const lo_instructions *instructions;
   const lo_isa *isa;
+  const lo_grouped *loop; /* the type's own, or NULL; `forward` is then its panels */
+  lo_grouped_packed packed;
   layerops_buffer *memory;
   float *forward, *backward; /* panels; backward may be NULL */
   float *rows;               /* of f32: the last rows of W as they are, for dot tiles */
@@ -63,8 +67,12 @@ static layerops_status create(layerops_context *ctx, layerops_weights *weights) 
   lo_cpu_weights *own = weights->state = calloc(1, sizeof *own);
   if (!own) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "weights_pack: no memory");
   own->isa = isa;
+  own->instructions = lo_cpu_of(ctx)->instructions;
+  own->loop = lo_grouped_choose(ctx, w->type, w->type);
+  if (own->loop) /* elements of 2 bytes: less than the floats that were found to be few enough */
+    forward = (lo_grouped_pack_bytes(own->loop, w->rows, w->cols) + 63) / 64 * 16;
   if (w->type == LAYEROPS_F32) own->dots = lo_dot_columns(isa->product, w->rows, w->cols);
-  const int64_t floats = forward + backward + own->dots * w->cols; /* less than twice forward */
+  const int64_t floats = forward + backward + own->dots * lo_copied_row(w->cols);
   LO_TRY(allocate(ctx, floats * (int64_t)sizeof(float), &own->memory, &own->forward));
   own->rows = own->forward + forward + backward;
   if (weights->backward) own->backward = own->forward + forward;
@@ -141,19 +149,26 @@ static void move(layerops_context *ctx, job t, void (*body)(void *arg, int64_t t
 
 static layerops_status update(layerops_context *ctx, layerops_weights *weights,
                               const layerops_matrix *w) {
-  const lo_cpu_weights *own = weights->state;
-  move(ctx, forward_job(own, w), pack_task);
+  lo_cpu_weights *own = weights->state;
+  if (own->loop)
+    lo_grouped_pack(ctx, own->loop, w, false, own->forward, &own->packed);
+  else
+    move(ctx, forward_job(own, w), pack_task);
   if (own->dots)
-    lo_cpu_of(ctx)->isa->load_rows(LAYEROPS_F32,
-                                   (float *)lo_address(w) + (w->rows - own->dots) * w->stride,
-                                   w->stride, own->rows, w->cols, own->dots, w->cols);
+    lo_cpu_of(ctx)->isa->load_rows(
+        LAYEROPS_F32, (float *)lo_address(w) + (w->rows - own->dots) * w->stride, w->stride,
+        own->rows, lo_copied_row(w->cols), own->dots, w->cols);
   if (own->backward) move(ctx, backward_job(own, w), pack_task);
   return LAYEROPS_OK;
 }
 
 static layerops_status unpack(layerops_context *ctx, const layerops_weights *weights,
                               const layerops_matrix *w) {
-  move(ctx, forward_job(weights->state, w), unpack_task);
+  const lo_cpu_weights *own = weights->state;
+  if (own->loop)
+    lo_grouped_unpack(own->isa, &own->packed, w);
+  else
+    move(ctx, forward_job(own, w), unpack_task);
   return LAYEROPS_OK;
 }
 
@@ -161,7 +176,14 @@ static layerops_status unpack(layerops_context *ctx, const layerops_weights *wei
 
 static const char *refuses(layerops_context *ctx, const layerops_weights *weights) {
   const lo_cpu_weights *own = weights->state;
-  return own->isa == lo_cpu_of(ctx)->isa ? NULL : "was packed for another LAYEROPS_CPU_ISA";
+  return own->instructions == lo_cpu_of(ctx)->instructions
+             ? NULL
+             : "was packed for another LAYEROPS_CPU_ISA";
+}
+
+const lo_grouped_packed *lo_grouped_packed_of(const lo_product *p) {
+  const lo_cpu_weights *own = p->packed ? p->packed->state : NULL;
+  return own && own->loop && p->trans_b ? &own->packed : NULL;
 }
 
 lo_packed lo_packed_of(const lo_product *p) {

@@ -3,6 +3,13 @@
 
 #include "backends/opencl/opencl.h"
 
+static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
+  (void)ctx;
+  const bool product = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
+  const bool bytes = type == LAYEROPS_I8 || type == LAYEROPS_U8;
+  return product && bytes ? "products of 8-bit integers have no kernel here yet" : NULL;
+}
+
 const struct lo_backend lo_backend_opencl = {
     .name = "opencl",
     .count = lo_cl_count,
@@ -22,6 +29,7 @@ const struct lo_backend lo_backend_opencl = {
     .event_wait = lo_cl_event_wait,
     .event_elapsed = lo_cl_event_elapsed,
     .event_destroy = lo_cl_event_destroy,
+    .refuses = refuses,
     .ops =
         {
 #define ENTRY(name, number) .name = lo_cl_##name,

@@ -72,14 +72,22 @@ LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_o
  * trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b. C [m,n]. alpha is 1 where unset, beta 0.
  * beta == 0 never reads C; alpha == 0 or k == 0 never reads A and B: C = beta * C. A and B are of
  * one float type; C of that type or f32. batch: C.batch products; A and B have as many, or 1 (the
- * same matrix for all). */
+ * same matrix for all).
+ *
+ * 8-bit integers: A is u8 or i8, B i8, and
+ *   C[i,j] = alpha * scale_a[i] * scale_b[j] * sum_k (op(A)[i,k] - zero_a[i]) * op(B)[k,j] + beta * C
+ * with the sum exact in int32. C is of a float type; or i32, and then the sum itself: no scales,
+ * alpha 1, beta 0. scale_a (f32) and zero_a (i32) hold 1 value or m, scale_b (f32) 1 or n; all are
+ * unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no sum of products
+ * of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may make it wrap
+ * around, modulo 2^32. */
 typedef struct layerops_gemm_args {
   layerops_matrix a, b, c;
   int32_t trans_a, trans_b;
   layerops_scalar alpha, beta;
   uint32_t flags;
   int32_t reserved;
-  layerops_matrix scale_a, scale_b, zero_a; /* int8 and fp8; UNSUPPORTED so far */
+  layerops_matrix scale_a, scale_b, zero_a; /* [optional] 8-bit integers only */
 } layerops_gemm_args;
 LAYEROPS_DECLARE_OP(gemm)
 
@@ -87,7 +95,15 @@ LAYEROPS_DECLARE_OP(gemm)
  * ------------------------------ X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n],
  * residual, preact and Y [m,n]. preact receives Z. X and W are of one float type T; bias, residual,
  * preact and Y are T or f32, each on its own. Y may be in place over residual. slope: leaky ReLU's,
- * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set. */
+ * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set.
+ *
+ * 8-bit integers: X is u8 or i8, W i8, and
+ *   Z[i,j] = alpha * scale_x[i] * scale_w[j] * sum_k (X[i,k] - zero_x[i]) * W[j,k] + bias[j]
+ * with the sum exact in int32. bias, residual and preact are of any float type, each on its own; Y
+ * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated, NaN
+ * becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for each
+ * output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1, an absent zero_x
+ * 0. The limit of k and what zero_x may be: as in gemm. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -99,7 +115,7 @@ typedef struct layerops_linear_forward_args {
   uint32_t flags;
   layerops_scalar slope;
   layerops_scalar alpha;
-  layerops_matrix scale_x, scale_w, zero_x, scale_y; /* int8 and fp8; UNSUPPORTED so far */
+  layerops_matrix scale_x, scale_w, zero_x, scale_y; /* [optional] 8-bit integers only */
 } layerops_linear_forward_args;
 typedef layerops_linear_forward_args layerops_linear_args;
 LAYEROPS_DECLARE_OP(linear_forward)

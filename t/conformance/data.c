@@ -80,7 +80,12 @@ int64_t cf_below(cf_session *s, int64_t limit) {
   return (int64_t)(cf_random(s) % (uint64_t)limit);
 }
 
-static double draw(cf_session *s, cf_fill fill) {
+static double draw_range(cf_session *s, layerops_type type) {
+  double low = type == LAYEROPS_U8 ? 0 : -128, at = (double)cf_below(s, 320) - 32;
+  return low + (at < 0 ? 0 : at > 255 ? 255 : at);
+}
+
+static double draw(cf_session *s, layerops_type type, cf_fill fill) {
   switch (fill) {
   case CF_ONE:
     return 1;
@@ -92,6 +97,8 @@ static double draw(cf_session *s, cf_fill fill) {
     return cf_uniform(s, -12, 12);
   case CF_INTEGER:
     return (double)(cf_below(s, 9) - 4);
+  case CF_RANGE:
+    return draw_range(s, type);
   case CF_NAN:
     return NAN;
   default:
@@ -227,7 +234,7 @@ cf_operand *cf_batched(cf_session *s, const char *name, layerops_type type, int6
   o->elements = o->shape.offset + view_elements(&o->shape);
   if (!s->on_host || s->variant != CF_HOST) o->elements += GUARD;
   o->values = cf_memory(s, (size_t)o->count * sizeof *o->values);
-  for (int64_t i = 0; i < o->count; i++) o->values[i] = draw(s, fill);
+  for (int64_t i = 0; i < o->count; i++) o->values[i] = draw(s, type, fill);
   o->next = s->operands;
   s->operands = o;
   return o;

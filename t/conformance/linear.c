@@ -208,6 +208,28 @@ static void nan_and_infinity(cf_session *s, layerops_type type) {
   }
 }
 
+/* Elements around the smallest normal number, half of them subnormal. */
+static void subnormals(cf_session *s, layerops_type type) {
+  for (int64_t k = 1; k < 200; k += 33) {
+    operands o;
+    layer l = of(type, 15, 34, k);
+    l.out = LAYEROPS_F32;
+    cf_case(s, "elements about 2^-126, k=%" PRId64, k);
+    make(s, &l, &o);
+    for (int64_t i = 0; i < o.x->count; i++) o.x->values[i] *= 0x1p-125;
+    CF_SIDES(s, side) {
+      layerops_linear_forward_args args = {
+          .x = cf_on(o.x, side), .w = cf_on(o.w, side), .y = cf_on(o.y, side)};
+      CF_CALL(s, side, linear_forward, &args);
+    }
+    double *sums = cf_magnitudes(s, o.x, 0, o.w, 1), *bounds = cf_bound(s, o.y);
+    for (int64_t i = 0; i < o.y->count; i++)
+      bounds[i] = CF_U * cf_steps(type, k) * sums[i] + cf_flushed(type, k, 0x1p-125, 1);
+    cf_add_store(s, o.y);
+    cf_end(s);
+  }
+}
+
 /* relu(NaN) is NaN in the epilogue too, at the first, a middle and the last column. */
 static void relu_of_nan(cf_session *s, layerops_type type) {
   for (layerops_activation a = LAYEROPS_RELU; a < LAYEROPS_ACTIVATION_COUNT; a++)
@@ -301,6 +323,7 @@ const cf_check cf_linear_checks[] = {
     {LAYEROPS_OP_linear_forward, "slope and alpha", CF_FLOATS, 0, slopes_and_alpha},
     {LAYEROPS_OP_linear_forward, "empty sizes", CF_FLOATS, CF_EVERY, empty_sizes},
     {LAYEROPS_OP_linear_forward, "NaN and infinity", CF_FLOATS, 0, nan_and_infinity},
+    {LAYEROPS_OP_linear_forward, "subnormals", CF_BIT(LAYEROPS_BF16), 0, subnormals},
     {LAYEROPS_OP_linear_forward, "NaN in the bias", CF_FLOATS, 0, relu_of_nan},
     {LAYEROPS_OP_linear_forward, "random shapes", CF_FLOATS, 0, random_shapes},
     {LAYEROPS_OP_linear_forward, "batch invariance", CF_FLOATS, 0, batch_invariance},

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/conformance.h \
 	%D%/data.c \
 	%D%/gemm.c \
+	%D%/integers.c \
 	%D%/linear.c \
 	%D%/loss.c \
 	%D%/move.c \

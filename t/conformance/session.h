@@ -42,6 +42,7 @@ typedef enum cf_fill {
   CF_UNIT,    /* uniform in [0, 1) */
   CF_WIDE,    /* uniform in [-12, 12) */
   CF_INTEGER, /* -4 .. 4: products and their sums are exact */
+  CF_RANGE,   /* all numbers of an integer type, its ends more often */
   CF_NAN
 } cf_fill;
 
@@ -97,13 +98,14 @@ typedef struct cf_check {
 #define CF_F32    CF_BIT(LAYEROPS_F32)
 #define CF_FLOATS (CF_F32 | CF_BIT(LAYEROPS_F16) | CF_BIT(LAYEROPS_BF16))
 #define CF_ALL    (CF_FLOATS | CF_BIT(LAYEROPS_I32) | CF_BIT(LAYEROPS_I8) | CF_BIT(LAYEROPS_U8))
+#define CF_BYTES  (CF_BIT(LAYEROPS_I8) | CF_BIT(LAYEROPS_U8))
 #define CF_MEMORY (CF_BIT(CF_HOST) | CF_BIT(CF_PAGE_START))
 #define CF_EVERY  (CF_MEMORY | CF_BIT(CF_REPLAY) | CF_BIT(CF_TWICE))
 
 /* The families; each list ends with an entry without a name. */
 extern const cf_check cf_gemm_checks[], cf_linear_checks[], cf_backward_checks[],
     cf_activation_checks[], cf_softmax_checks[], cf_loss_checks[], cf_optimizer_checks[],
-    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[];
+    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[], cf_integer_checks[];
 
 /* ---- data.c ---- */
 uint64_t cf_random(cf_session *s);
@@ -160,6 +162,7 @@ void cf_end(cf_session *s);
 #define CF_U 0x1p-24 /* what one rounding to f32 may add, relatively */
 double cf_steps(layerops_type type, int64_t k);
 double cf_rounding(layerops_type type);
+double cf_flushed(layerops_type type, int64_t k, double x, double w);
 double cf_lipschitz(layerops_activation kind, double slope);
 double cf_activation_error(layerops_activation kind, double z, double y);
 double cf_derivative_error(layerops_activation kind, double saved, double slope);

@@ -33,6 +33,13 @@ static int least_of(layerops_type type) {
   return type == LAYEROPS_F16 ? -14 : -126;
 }
 
+/* What instructions for bf16 may lose that take subnormals as 0 (vdpbf16ps, AMX's tdpbf16ps), over
+ * k products of elements up to x and w: each product and each sum so far less than 2^-126, an input
+ * that times the other factor. Small beside any other error unless all is near 2^-126. */
+double cf_flushed(layerops_type type, int64_t k, double x, double w) {
+  return type == LAYEROPS_BF16 ? 0x1p-126 * (double)k * (2 + x + w) : 0;
+}
+
 /* Half a unit in the last place, relatively. */
 double cf_rounding(layerops_type type) {
   return ldexp(1, -digits_of(type) - 1);
@@ -40,10 +47,11 @@ double cf_rounding(layerops_type type) {
 
 /* What storing may add to an error so far. Where the reference has the true value (in f32), half a
  * unit in the last place. Where it has rounded too, two numbers a hair apart may have become
- * neighbours: a whole one. Below the normal numbers that is a fixed amount; devices may flush f32's
- * and bf16's subnormals (not f16's, which are normal in f32). */
+ * neighbours: a whole one (of an integer: 1). Below the normal numbers that is a fixed amount;
+ * devices may flush f32's and bf16's subnormals (not f16's, which are normal in f32). */
 static double stored(const cf_operand *o, double y, double error) {
   layerops_type type = o->shape.type;
+  if (type == LAYEROPS_I8 || type == LAYEROPS_U8) return 1;
   double units = o->seen == type ? 2 : 1, least = ldexp(1, least_of(type));
   if (type == LAYEROPS_F16) least = ldexp(units, least_of(type) - 11);
   return fmax(units * cf_rounding(type) * (fabs(y) + error), least) + CF_U * fabs(y);

@@ -219,11 +219,29 @@ static void run_steps(const lo_finish *f, const place *t, int steps) {
   run_pass(f, t, steps);
 }
 
+/* A C of bytes is computed in the tile, which stands in for it, and then divided and rounded. */
+static void finish_bytes(const lo_finish *f, const place *t) {
+  lo_finish within = *f;
+  const int64_t before = (t->i * t->tile_row + t->j) * (int64_t)sizeof(float);
+  within.c =
+      (lo_plane){(char *)((uintptr_t)t->tile - (uintptr_t)before), t->tile_row, LAYEROPS_F32};
+  LO_ISA_NAME(lo_finish_tile)
+  (&within, t->tile, t->tile_row, t->i, t->j, t->rows, t->cols);
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *sums = t->tile + r * t->tile_row;
+    for (int64_t c = 0; c < t->cols; c++) sums[c] /= f->scale_c;
+    LO_ISA_NAME(lo_store)
+    (f->c.type, sums, f->c.base + (t->i + r) * f->c.stride + t->j, t->cols);
+  }
+}
+
 void LO_ISA_NAME(lo_finish_tile)(const lo_finish *f, float *tile, int64_t tile_row, int64_t i,
                                  int64_t j, int64_t rows, int64_t cols) {
   const place t = {tile, tile_row, i, j, rows, cols};
   const int steps = steps_of(f);
-  if (is_usual(f, steps))
+  if (f->c.type == LAYEROPS_I8 || f->c.type == LAYEROPS_U8)
+    finish_bytes(f, &t);
+  else if (is_usual(f, steps))
     run_usual(f, &t);
   else
     run_steps(f, &t, steps);

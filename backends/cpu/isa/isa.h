@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "backends/cpu/isa/grouped.h"
 #include "common/context.h"
 
 #ifdef LO_ISA
@@ -60,11 +61,13 @@ enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5, LO_MAX_RESIDENT = 13 };
 /* Tiles of 1..vectors vectors by 1..rows[vectors - 1] rows; a panel of W is vectors * lanes wide.
  * Dot tiles of 1..dot_columns columns by 1..dot_rows[columns - 1] rows. */
 typedef struct lo_microkernels {
-  lo_kernel kernels[4]; /* for lo_select: how W is read, in the order of lo_how */
-  int lanes, vectors;
+  lo_kernel kernels[4];          /* for lo_select: how W is read, in the order of lo_how */
+  int lanes, vectors, lane_bits; /* powers of 2; lanes = 1 << lane_bits */
   int rows[LO_MAX_VECTORS];
   int dot_columns, dot_rows[LO_MAX_DOT_COLUMNS];
-  double flops_per_ns; /* about what a core does: decides only how work is cut */
+  /* About what a core does, which decides only how work is cut: flops in a ns, ns of a vector's
+   * multiply-adds; and 1 / lanes. */
+  double flops_per_ns, ns, lane_share;
   lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
   /* Tiles of one row by 1 or 2 vectors for one segment of k 1..13 and an epilogue; NULL: none. */
   lo_microkernel resident[2][LO_MAX_RESIDENT];            /* [vectors - 1][k - 1] */
@@ -84,8 +87,15 @@ typedef struct lo_finish {
   float alpha, beta;
   lo_plane bias, preact, residual, saved, c;
   layerops_activation activation, derivative;
-  float slope, derivative_slope;
+  float slope, derivative_slope, scale_c; /* scale_c: what C is divided by */
 } lo_finish;
+
+/* No more than alpha, a bias and relu: what most layers have. */
+static inline bool lo_finish_is_simple(const lo_finish *f) {
+  return f->beta == 0.0f && !f->preact.base && !f->residual.base &&
+         f->derivative == LAYEROPS_IDENTITY && f->scale_c == 1.0f &&
+         (f->activation == LAYEROPS_IDENTITY || f->activation == LAYEROPS_RELU);
+}
 
 typedef struct lo_sgd_step {
   float lr, momentum, weight_decay;
@@ -133,6 +143,14 @@ typedef struct lo_isa {
    * j). */
   void (*finish)(const lo_finish *f, float *tile, int64_t tile_row, int64_t i, int64_t j,
                  int64_t rows, int64_t cols);
+  /* grouped.h: rows of X as rows of words (at most LO_GROUPED_ROWS where it is k-major); columns of W as a
+   * panel; the sums of a panel's columns, added to `sums`; zero points and scales. */
+  void (*grouped_rows)(const lo_grouped_words *x, int64_t rows, int64_t k, int64_t words, uint32_t *to,
+                   int64_t to_row);
+  void (*grouped_panel)(const lo_grouped_words *w, int64_t columns, int64_t k, int64_t words, int64_t panel,
+                    uint32_t *to);
+  void (*grouped_sums)(int size, const uint32_t *panel, int64_t words, int64_t width, int32_t *sums);
+  void (*integers)(const lo_integer_tile *t);
   void (*activate)(layerops_activation kind, float slope, const float *x, float *y, int64_t n);
   void (*derive)(layerops_activation kind, float slope, const float *dy, const float *saved,
                  float *dx, int64_t n);

@@ -283,7 +283,10 @@ const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .rows = TILE_ROWS,
     .dot_columns = DOT_COLUMNS,
     .dot_rows = DOT_ROWS,
+    .lane_bits = LANES == 16 ? 4 : LANES == 8 ? 3 : 2,
     .flops_per_ns = FLOPS_PER_NS,
+    .ns = 2.0 * LANES / FLOPS_PER_NS,
+    .lane_share = 1.0 / LANES,
     .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}},
     .dot = {DOTS(DOT_ENTRY)},
 #if RESIDENT

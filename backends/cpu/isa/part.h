@@ -74,6 +74,13 @@ DECLARE(void, lo_transpose, const float *from, int64_t from_row, float *to, int6
         int64_t rows, int64_t cols);
 DECLARE(void, lo_finish_tile, const lo_finish *f, float *tile, int64_t tile_row, int64_t i,
         int64_t j, int64_t rows, int64_t cols);
+DECLARE(void, lo_grouped_rows, const lo_grouped_words *x, int64_t rows, int64_t k, int64_t words,
+        uint32_t *to, int64_t to_row);
+DECLARE(void, lo_grouped_panel, const lo_grouped_words *w, int64_t columns, int64_t k, int64_t words,
+        int64_t panel, uint32_t *to);
+DECLARE(void, lo_grouped_sums, int size, const uint32_t *panel, int64_t words, int64_t width,
+        int32_t *sums);
+DECLARE(void, lo_integers, const lo_integer_tile *t);
 DECLARE(void, lo_activate, layerops_activation kind, float slope, const float *x, float *y,
         int64_t n);
 DECLARE(void, lo_derive, layerops_activation kind, float slope, const float *dy, const float *saved,

@@ -1,0 +1,170 @@
+/* How a product by groups of k is cut; see grouped_product.h. None of it changes a bit of the
+ * result.
+ */
+#include <config.h>
+
+#include "backends/cpu/grouped_product.h"
+#include "common/door.h"
+
+static int64_t round_up(int64_t x, int64_t to) {
+  return (x + to - 1) / to * to;
+}
+static int64_t cuts(int64_t x, int64_t by) {
+  return (x + by - 1) / by;
+}
+static int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static int64_t most(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/* `total` in equal blocks of at most `size`, multiples of `unit`. */
+static int64_t even(int64_t total, int64_t size, int64_t unit) {
+  size = most(size / unit * unit, unit);
+  return total <= size ? most(total, 1) : round_up(cuts(total, cuts(total, size)), unit);
+}
+
+/* ---- The main loop ---- */
+
+const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b) {
+  const lo_instructions *has = lo_cpu_of(ctx)->instructions;
+  const bool bf16 = a == LAYEROPS_BF16 && b == LAYEROPS_BF16;
+  const lo_grouped_list *list = bf16 ? &has->bf16 : &has->int8;
+  if (!bf16 && !lo_is_int8(a)) return NULL;
+  const lo_grouped_choice *choice =
+      lo_select(ctx, list->choices, sizeof *list->choices, list->count, NULL);
+  return choice ? choice->dot : NULL;
+}
+
+/* Scales and zero points as arrays, a single one with step 0. */
+static void set_scaling(lo_grouped_plan *plan) {
+  static const float one = 1;
+  static const int32_t none = 0;
+  const lo_product *p = plan->p;
+  lo_scaling *s = &plan->scaling;
+  const bool row = lo_present(&p->scale_a), column = lo_present(&p->scale_b),
+             zero = lo_present(&p->zero_a);
+  s->row_scale = row ? lo_address(&p->scale_a) : &one;
+  s->column_scale = column ? lo_address(&p->scale_b) : &one;
+  s->zero = zero ? lo_address(&p->zero_a) : &none;
+  s->row_step = row && p->scale_a.cols > 1;
+  s->column_step = column && p->scale_b.cols > 1;
+  s->zero_step = zero && p->zero_a.cols > 1;
+  s->shift = plan->x.change == LO_GROUPED_FLIP ? 128 : 0;
+  if (p->c.type == LAYEROPS_I32) s->row_scale = NULL;
+  plan->corrects = zero || s->shift;
+  if (lo_present(&p->scale_c)) plan->finish.scale_c = *(const float *)lo_address(&p->scale_c);
+}
+
+/* X is copied where its elements change or their order, and where many panels meet rows that are
+ * bad to read: a multiple of 4 KiB apart they fall into the same set of L1, and at odd places their
+ * words lie across cache lines. */
+static bool x_serves_in_place(const lo_grouped_plan *plan) {
+  const int64_t row = plan->x.row * plan->dot->size, panels = cuts(plan->n, plan->dot->panel);
+  if (plan->x.change != LO_GROUPED_COPY || plan->x.k_major) return false;
+  return !(row % 4096 == 0 && plan->m > 8 && panels >= 2) && !(row % 4 && panels >= 8);
+}
+
+static bool runs_in_registers(const lo_grouped_plan *plan) {
+  const lo_finish *f = &plan->finish;
+  return plan->k && f->alpha == 1.0f && lo_finish_is_simple(f) &&
+         plan->dot->out_types & LO_BIT(f->c.type);
+}
+
+/* ---- Pieces ---- */
+
+/* ns that one core takes for rows x columns: the tiles, the epilogue as if k were a little larger,
+ * and packing W. */
+static double piece_ns(const lo_grouped_plan *plan, int64_t rows, int64_t columns) {
+  const lo_grouped *dot = plan->dot;
+  const double wide = (double)round_up(columns, dot->panel), k = (double)plan->k;
+  const double pack = plan->packed ? 0 : 0.06 * dot->size * wide * k;
+  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + pack;
+}
+
+/* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
+ * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
+static void choose_cuts(lo_grouped_plan *plan, int64_t threads) {
+  const int64_t panels = cuts(plan->n, plan->dot->panel);
+  double best = 0;
+  for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
+    int64_t columns = least(threads / rows, panels);
+    double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->dot->panel);
+    if (rows > 1 && ns >= best) continue;
+    best = ns;
+    plan->row_cuts = rows;
+    plan->column_cuts = columns;
+  }
+}
+
+static void choose_pieces(layerops_context *ctx, lo_grouped_plan *plan) {
+  const int64_t batch = plan->p->batch;
+  plan->row_cuts = plan->column_cuts = 1;
+  plan->tasks = lo_parallel_width(ctx, piece_ns(plan, plan->m, plan->n) * (double)batch);
+  if (plan->tasks == 1) return;
+  if (batch < plan->tasks) choose_cuts(plan, cuts(plan->tasks, batch));
+  plan->tasks = least(plan->tasks, batch * plan->row_cuts * plan->column_cuts);
+}
+
+/* ---- Blocks ---- */
+
+/* Where W is packed, a copied X that does not stay in L2 is copied once for all columns, in stripes
+ * of a few MB; else slab by slab, again for each block of columns. */
+static void place_stripes(int64_t l2, int64_t rows, lo_grouped_plan *plan) {
+  const lo_grouped *dot = plan->dot;
+  const int64_t row = lo_copied_row(plan->words), bytes = rows * row * 4;
+  plan->copies_stripes = plan->packed && !plan->x_in_place && bytes > l2 / 4;
+  if (!plan->copies_stripes) return;
+  plan->x_row = row;
+  plan->stripe = even(rows, least(plan->stripe, 8 * l2 / 4 / row), dot->rows);
+  plan->x_bytes = round_up(round_up(plan->stripe, dot->row_unit) * row * 4, 64);
+}
+
+/* A panel may fill an eighth of L2, the panels of a block a half, and so may partial sums. */
+static void choose_blocks(int64_t l2, lo_grouped_plan *plan) {
+  const lo_grouped *dot = plan->dot;
+  const int64_t half = l2 / 2, rows = cuts(plan->m, plan->row_cuts);
+  const int64_t columns = cuts(cuts(plan->n, dot->panel), plan->column_cuts) * dot->panel;
+  plan->block_k = even(plan->k, half / 4 / (dot->panel * dot->size), dot->depth);
+  const int64_t words = lo_grouped_depth(dot, plan->block_k);
+  plan->block_n = even(columns, half / 4 / words, dot->panel);
+  plan->wide = round_up(plan->block_n, dot->panel);
+  const bool cut = plan->k > plan->block_k;
+  plan->stripe = cut ? even(rows, half / 4 / plan->wide, dot->rows) : most(rows, 1);
+  plan->x_row = lo_copied_row(words);
+  plan->x_bytes = round_up(dot->rows * plan->x_row * 4, 64);
+  place_stripes(l2, rows, plan);
+  if (cut) plan->c_bytes = round_up(round_up(plan->stripe, dot->row_unit) * plan->wide * 4, 64);
+  if (plan->packed) return;
+  plan->w_bytes = round_up(words * plan->wide * 4, 64);
+  plan->sums_bytes = round_up(plan->wide * 4, 64);
+}
+
+bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
+                             const lo_grouped_packed *packed, lo_grouped_plan *plan) {
+  const lo_cpu *cpu = lo_cpu_of(ctx);
+  if (p->packed && !packed) return false; /* panels of f32 */
+  const lo_grouped *dot = packed ? packed->dot : lo_grouped_choose(ctx, p->a.type, p->b.type);
+  if (!dot) return false;
+  *plan = (lo_grouped_plan){.p = p, .isa = cpu->isa, .dot = dot, .packed = packed};
+  plan->m = p->m;
+  plan->n = p->n;
+  lo_finish_of(&p->epilogue, &p->c, &plan->finish);
+  plan->k = plan->finish.alpha == 0.0f ? 0 : p->k;
+  if (plan->k == 0) plan->finish.alpha = 1.0f; /* 0, whatever alpha is */
+  plan->words = lo_grouped_depth(dot, plan->k);
+  plan->x = lo_grouped_x(dot, &p->a, p->trans_a);
+  plan->w = lo_grouped_w(dot, &p->b, !p->trans_b);
+  plan->x_in_place = x_serves_in_place(plan);
+  plan->integers = dot->type != LAYEROPS_BF16;
+  if (plan->integers) set_scaling(plan);
+  plan->out_in_registers = runs_in_registers(plan);
+  choose_pieces(ctx, plan);
+  choose_blocks(cpu->caches.l2, plan);
+  return true;
+}
+
+int64_t lo_grouped_plan_scratch(const lo_grouped_plan *plan) {
+  return plan->tasks * (plan->w_bytes + plan->sums_bytes + plan->x_bytes + plan->c_bytes);
+}
