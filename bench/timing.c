@@ -28,6 +28,13 @@ double bench_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* CPU time of all threads of this process. */
+static double cpu_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 double bench_clock_overhead(void) {
   double least = 1;
   for (int i = 0; i < 1000; i++) {
@@ -90,8 +97,20 @@ static void calibrate(const struct bench_contender *c, const struct bench_plan *
   }
 }
 
+/* Until no thread of the one before spins any more (GNU OpenMP's do so for milliseconds behind a
+   call): each contender finds the cores free. */
+static void wait_for_calm(void) {
+  const struct timespec pause = {0, 1000000};
+  for (int i = 0; i < 100; i++) {
+    const double start = bench_now(), used = cpu_seconds();
+    nanosleep(&pause, NULL);
+    if (cpu_seconds() - used < 0.25 * (bench_now() - start)) return;
+  }
+}
+
 static bool take_turn(const struct bench_contender *c, const struct bench_plan *plan,
                       struct recorder *r, struct bench_stats *s) {
+  wait_for_calm();
   double begin = bench_now();
   int calm = 0;
   if (s->rounds > 1) s->failed = s->failed || !c->run(c->state, 1);

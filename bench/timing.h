@@ -1,7 +1,8 @@
 #ifndef BENCH_TIMING_H
 #define BENCH_TIMING_H
 
-/* How bench measures: contenders take turns (rounds), each turn begins with an untimed call and
+/* How bench measures: contenders take turns (rounds), each turn begins when the threads of the one
+   before have come to rest, with an untimed call, and
    takes samples; a sample is as many calls as fill a stated time. What other work on the machine
    does to one contender it does to all. */
 
