@@ -53,8 +53,12 @@ ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], in
   }
 }
 
+/* The tile's place in C is fetched meanwhile, a row every few steps: its stores would else hold up
+ * the loads of the next tile. */
 ALWAYS_INLINE void segment(vec sums[MOST_ROWS][VECTORS], const lo_segment *s, const lo_tile *t,
                            int rows, int vectors, int layout) {
+  const float *c = t->c;
+  int left = s == t->list ? rows : 0;
   const int64_t row = t->x_row, x_step = layout == LO_K_MAJOR ? t->x_step : 1, w_step = t->w_step;
   const int bases = layout == LO_K_MAJOR ? 1 : (rows + 2) / 3;
   const float *x[BASES], *w = s->w;
@@ -62,6 +66,12 @@ ALWAYS_INLINE void segment(vec sums[MOST_ROWS][VECTORS], const lo_segment *s, co
   for (int i = 0; i < bases; i++) x[i] = s->x + t->x_first + 3 * i * row;
   int64_t k = s->k;
   for (; k >= 4; k -= 4) {
+    if (left) {
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++) __builtin_prefetch(c + v * LANES, 1);
+      c += t->c_row;
+      left--;
+    }
 #pragma GCC unroll 4
     for (int u = 0; u < 4; u++) {
       step(sums, x, row, w, rows, vectors, layout);
