@@ -41,13 +41,17 @@ typedef struct lo_tile {
   const float *bias;
   bool relu;
   int64_t tiles;
+  bool late; /* `from` is added behind the sums: they are not rounded to its size at each step */
 } lo_tile;
 typedef void (*lo_microkernel)(lo_tile *tile);
 
-/* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. */
+/* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. Rows may
+ * lie in parts: so many k (0: all), whole vectors, from the first element of one to the next
+ * x_next and w_next floats. */
 typedef struct lo_dot_tile {
   const float *x, *w;
   int64_t x_row, w_row, k;
+  int64_t part, x_next, w_next;
   float *c;
   int64_t c_row;
 } lo_dot_tile;
@@ -123,6 +127,18 @@ typedef struct lo_narrow {
   float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES], inverse[LO_LANES];
 } lo_narrow;
 
+/* Of 1 to 16 (LO_LANES) samples whose logits stand in columns: class j of sample i at z[j * row + i].
+ * All 16 columns may be read and written. */
+typedef struct lo_softmax_loss {
+  float *z; /* in: the logits without bias; out: scale * (softmax - truth) */
+  int64_t row, classes, samples;
+  const float *bias;
+  const int32_t *labels;
+  float scale;
+  double loss;     /* out: the sum over the samples, */
+  int64_t correct; /* and how many largest logits stand at the label */
+} lo_softmax_loss;
+
 /* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
  * place. */
 typedef struct lo_isa {
@@ -175,6 +191,7 @@ typedef struct lo_isa {
                 int64_t n); /* a y - b p */
   /* lanes[j % 16] += (y - t)^2; d = scale * (y - t) unless d is NULL */
   void (*squares)(const float *y, const float *t, float scale, float *d, float *lanes, int64_t n);
+  void (*softmax_loss)(lo_softmax_loss *s);
   void (*sgd)(const lo_sgd_step *s, float *w, const float *g, float *v,
               int64_t n); /* v may be NULL */
   void (*adam)(const lo_adam_step *s, float *w, const float *g, float *m, float *v, int64_t n);

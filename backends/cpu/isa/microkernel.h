@@ -98,6 +98,14 @@ ALWAYS_INLINE void raise(vec sums[MOST_ROWS][VECTORS], int rows, int vectors) {
     for (int v = 0; v < vectors; v++) sums[r][v] = vec_max(zero, sums[r][v]);
 }
 
+ALWAYS_INLINE void add_from(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      sums[r][v] = vec_add(vec_load(t->from + r * t->from_row + v * LANES), sums[r][v]);
+}
+
 ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
   const int64_t last = t->columns - (vectors - 1) * LANES, row = t->c_row;
   float *c = t->c;
@@ -115,12 +123,14 @@ ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int row
 
 ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
   vec sums[MOST_ROWS][VECTORS];
+  const bool first = t->from && !t->late;
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      sums[r][v] = t->from ? vec_load(t->from + r * t->from_row + v * LANES) : vec_zero();
+      sums[r][v] = first ? vec_load(t->from + r * t->from_row + v * LANES) : vec_zero();
   for (int64_t i = 0; i < t->count; i++) segment(sums, &t->list[i], t, rows, vectors, layout);
+  if (t->late) add_from(sums, t, rows, vectors);
   if (t->bias) add_bias(sums, t, rows, vectors);
   if (t->relu) raise(sums, rows, vectors);
   store(sums, t, rows, vectors);
@@ -224,15 +234,10 @@ ALWAYS_INLINE void store_dots(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const
   }
 }
 
-ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
-  vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], b[LO_MAX_DOT_COLUMNS];
-#pragma GCC unroll 32
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
-  const float *x = t->x, *w = t->w;
+ALWAYS_INLINE void dot_part(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const lo_dot_tile *t,
+                            const float *x, const float *w, int64_t k, int rows, int columns) {
+  vec b[LO_MAX_DOT_COLUMNS];
   const int64_t x_row = t->x_row, w_row = t->w_row;
-  int64_t k = t->k;
   for (; k >= LANES; k -= LANES) {
 #pragma GCC unroll 8
     for (int c = 0; c < columns; c++) b[c] = vec_load(w + c * w_row);
@@ -245,15 +250,29 @@ ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
     x += LANES;
     w += LANES;
   }
-  if (k > 0) {
+  if (k == 0) return;
 #pragma GCC unroll 8
-    for (int c = 0; c < columns; c++) b[c] = vec_load_part(w + c * w_row, (int)k);
+  for (int c = 0; c < columns; c++) b[c] = vec_load_part(w + c * w_row, (int)k);
 #pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
-      vec a = vec_load_part(x + r * x_row, (int)k);
+  for (int r = 0; r < rows; r++) {
+    vec a = vec_load_part(x + r * x_row, (int)k);
 #pragma GCC unroll 8
-      for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
-    }
+    for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
+  }
+}
+
+ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
+  vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS];
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
+  const int64_t part = t->part ? t->part : t->k;
+  const float *x = t->x, *w = t->w;
+  for (int64_t k = t->k; k > 0; k -= part) {
+    dot_part(sums, t, x, w, k < part ? k : part, rows, columns);
+    x += t->x_next;
+    w += t->w_next;
   }
   store_dots(sums, t, rows, columns);
 }
