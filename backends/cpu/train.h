@@ -41,7 +41,7 @@ typedef struct lo_train_batch {
   const int32_t *labels;
 } lo_train_batch;
 
-enum { LO_TRAIN_GROUP = 16 }; /* samples of one lo_softmax_loss */
+enum { LO_TRAIN_GROUP = LO_LANES }; /* samples of one lo_softmax_loss */
 
 /* What a group leaves. */
 typedef struct lo_train_sum {

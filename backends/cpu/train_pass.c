@@ -165,7 +165,6 @@ void lo_train_loss(const lo_train *t, int64_t task) {
   for (; g < end; g++) {
     const int64_t first = g * LO_TRAIN_GROUP;
     lo_softmax_loss s = {.z = l->d + g * l->step,
-                         .row = LO_TRAIN_GROUP,
                          .classes = l->out,
                          .samples = least(LO_TRAIN_GROUP, t->batch.rows - first),
                          .bias = l->bias,
@@ -181,7 +180,7 @@ void lo_train_loss(const lo_train *t, int64_t task) {
                            .x_next = l->next,
                            .w_next = x.next,
                            .c = s.z,
-                           .c_row = s.row});
+                           .c_row = LO_TRAIN_GROUP});
     t->isa->softmax_loss(&s);
     t->sums[g] = (lo_train_sum){s.loss, s.correct};
   }

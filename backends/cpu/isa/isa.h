@@ -127,11 +127,11 @@ typedef struct lo_narrow {
   float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES], inverse[LO_LANES];
 } lo_narrow;
 
-/* Of 1 to 16 (LO_LANES) samples whose logits stand in columns: class j of sample i at z[j * row + i].
+/* Of 1 to 16 (LO_LANES) samples whose logits stand in columns: class j of sample i at z[j * 16 + i].
  * All 16 columns may be read and written. */
 typedef struct lo_softmax_loss {
   float *z; /* in: the logits without bias; out: scale * (softmax - truth) */
-  int64_t row, classes, samples;
+  int64_t classes, samples;
   const float *bias;
   const int32_t *labels;
   float scale;

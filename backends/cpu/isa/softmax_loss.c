@@ -5,77 +5,69 @@
 #include <math.h>
 
 #include "backends/cpu/isa/mathematics.h"
-#include "backends/cpu/isa/part.h"
 
-/* LO_LANES samples. */
-typedef struct group {
-  float largest[LO_LANES], sum[LO_LANES], each[LO_LANES];
-  int32_t label[LO_LANES], guess[LO_LANES], nan[LO_LANES]; /* class; the first NaN's */
-} group;
+#define PARTS (LO_LANES / VECTOR)
 
-static void start(group *g, const int32_t *labels, int64_t count) {
-  for (int l = 0; l < LO_LANES; l++) {
-    g->largest[l] = -INFINITY;
-    g->sum[l] = 0.0f;
-    g->guess[l] = 0;
-    g->nan[l] = INT32_MAX;
-    g->label[l] = l < count ? labels[l] : -1;
+/* What is known of as many samples as a vector has lanes. */
+typedef struct look {
+  vf largest, sum;
+  vi guess, nan; /* class of the first largest logit, and of the first NaN */
+} look;
+
+LO_FN vi choose(vi mask, vi yes, vi no) {
+  return (yes & mask) | (no & ~mask);
+}
+
+LO_FN look look_at(float *z, int64_t classes, const float *bias) {
+  const vi none = {0};
+  look s = {v_all(-INFINITY), v_all(0), none, none + INT32_MAX};
+  for (int32_t j = 0; j < classes; j++, z += LO_LANES) {
+    const vf v = v_load(z) + v_all(bias[j]);
+    v_store(z, v);
+    s.guess = choose((vi)(v > s.largest), none + j, s.guess);
+    s.largest = v_max(v, s.largest);
+    s.nan = choose((vi)(v != v) & (s.nan > j), none + j, s.nan);
+  }
+  s.guess = choose(s.nan < INT32_MAX, s.nan, s.guess);
+  return s;
+}
+
+LO_FN void exponentials(look *s, float *z, int64_t classes) {
+  for (int64_t j = 0; j < classes; j++, z += LO_LANES) {
+    const vf e = v_exp(v_load(z) - s->largest);
+    v_store(z, e);
+    s->sum += e;
   }
 }
 
-static void look(group *g, float *z, int64_t row, const float *bias, int64_t classes) {
-  for (int32_t j = 0; j < classes; j++, z += row) {
-    const float b = bias[j];
-    LO_EACH
-    for (int l = 0; l < LO_LANES; l++) {
-      const float v = z[l] + b;
-      z[l] = v;
-      g->guess[l] = v > g->largest[l] ? j : g->guess[l];
-      g->largest[l] = v > g->largest[l] ? v : g->largest[l];
-      g->nan[l] = v != v && j < g->nan[l] ? j : g->nan[l];
-    }
-  }
-}
-
-static void exponentials(group *g, float *z, int64_t row, int64_t classes) {
-  for (int64_t j = 0; j < classes; j++, z += row) {
-    LO_EACH
-    for (int l = 0; l < LO_LANES; l++) {
-      const float e = lo_exp(z[l] - g->largest[l]);
-      z[l] = e;
-      g->sum[l] += e;
-    }
-  }
-}
-
-static void gradients(group *g, float *z, int64_t row, int64_t classes, float scale) {
-  LO_EACH
-  for (int l = 0; l < LO_LANES; l++) g->each[l] = scale / g->sum[l];
-  for (int32_t j = 0; j < classes; j++, z += row) {
-    LO_EACH
-    for (int l = 0; l < LO_LANES; l++) z[l] = z[l] * g->each[l] - (g->label[l] == j ? scale : 0.0f);
-  }
-}
-
-/* The logarithms of a group are one logarithm: sums lie between 1 and the number of classes. */
-static void add_up(lo_softmax_loss *s, const group *g, const float *truth) {
-  double product = 1, below = 0;
-  s->correct = 0;
-  for (int64_t l = 0; l < s->samples; l++) {
-    product *= (double)g->sum[l];
-    below += (double)g->largest[l] - (double)truth[l];
-    s->correct += (g->nan[l] < INT32_MAX ? g->nan[l] : g->guess[l]) == g->label[l];
-  }
-  s->loss = log(product) + below;
+LO_FN void gradients(const look *s, float *z, int64_t classes, vi label, float scale) {
+  const vf each = scale / s->sum;
+  for (int32_t j = 0; j < classes; j++, z += LO_LANES)
+    v_store(z, v_load(z) * each - (vf)((vi)v_all(scale) & (label == j)));
 }
 
 void LO_ISA_NAME(lo_softmax_loss_of)(lo_softmax_loss *s) {
-  float truth[LO_LANES];
-  group g;
-  start(&g, s->labels, s->samples);
-  look(&g, s->z, s->row, s->bias, s->classes);
-  for (int64_t l = 0; l < s->samples; l++) truth[l] = s->z[g.label[l] * s->row + l];
-  exponentials(&g, s->z, s->row, s->classes);
-  gradients(&g, s->z, s->row, s->classes, s->scale);
-  add_up(s, &g, truth);
+  float truth[LO_LANES] = {0}, loss[LO_LANES];
+  int32_t label[LO_LANES], right[LO_LANES];
+  for (int64_t l = 0; l < LO_LANES; l++) label[l] = l < s->samples ? s->labels[l] : -1;
+#pragma GCC unroll 4
+  for (int p = 0; p < PARTS; p++) {
+    float *z = s->z + p * VECTOR;
+    vi labels;
+    memcpy(&labels, label + p * VECTOR, sizeof labels);
+    look seen = look_at(z, s->classes, s->bias);
+    for (int64_t l = p * VECTOR; l < (p + 1) * VECTOR && l < s->samples; l++)
+      truth[l] = s->z[label[l] * LO_LANES + l];
+    exponentials(&seen, z, s->classes);
+    gradients(&seen, z, s->classes, labels, s->scale);
+    v_store(loss + p * VECTOR, v_log(seen.sum) - (v_load(truth + p * VECTOR) - seen.largest));
+    const vi good = seen.guess == labels;
+    memcpy(right + p * VECTOR, &good, sizeof good);
+  }
+  s->loss = 0;
+  s->correct = 0;
+  for (int64_t l = 0; l < s->samples; l++) {
+    s->loss += (double)loss[l];
+    s->correct += right[l] & 1;
+  }
 }
