@@ -78,20 +78,23 @@ static void place(lo_train *t, int64_t rows, store *s) {
   t->ones = take(s, 1, rows);
   t->column = take(s, 1, t->layer[t->layers - 1].out);
   t->sums = (lo_train_sum *)(void *)take(s, rows / LO_TRAIN_GROUP + 1, sizeof(lo_train_sum) / 4);
-  for (int i = 0; i < 2 && t->copies; i++) {
-    const int64_t copied = i < t->epoch->steps ? rows : 0;
-    t->labels[i] = (int32_t *)(void *)take(s, 1, copied);
-    t->x[i] = take(s, copied, row);
+  for (int i = 0; i < 2; i++) {
+    const int64_t kept = i < t->epoch->steps ? rows : 0;
+    t->labels[i] = (int32_t *)(void *)take(s, 1, kept);
+    if (t->copies) t->x[i] = take(s, kept, row);
+    if (t->scattered) t->x_rows[i] = (const float **)(void *)take(s, kept, 2);
   }
 }
 
 /* ---- Choices ---- */
 
-/* Rows a page apart fall into one set of the caches; a single layer reads them in whole vectors. */
-static bool must_copy(const lo_train *t) {
+/* Rows a page apart fall into one set of the caches. A single layer reads rows at one distance, in
+ * whole vectors. */
+static void choose_place(lo_train *t) {
   const layerops_matrix *x = &t->epoch->x;
-  return lo_present(&t->epoch->order) || x->stride % 1024 == 0 ||
-         (t->layers == 1 && x->cols % t->isa->product->lanes);
+  const bool ordered = lo_present(&t->epoch->order), pages = x->stride % 1024 == 0;
+  t->copies = pages || (t->layers == 1 && (ordered || x->cols % t->isa->product->lanes));
+  t->scattered = ordered && !t->copies;
 }
 
 /* Panels as narrow as it takes to give each task some of the widest layer. */
@@ -107,12 +110,14 @@ static void choose_panel(lo_train *t) {
   t->panel = t->vectors * mk->lanes;
 }
 
-/* A step has two parallel regions, or more where there are more layers. */
+/* A step has two parallel regions, or more where there are more layers. Small batches are bound by
+ * the weights, which are read twice and written once. */
 static void choose_tasks(layerops_context *ctx, lo_train *t, int64_t rows) {
-  double flops = 0;
+  const double ns_per_weight = 0.1 + 4 * (double)rows / t->isa->product->flops_per_ns;
+  double weights = 0;
   for (int64_t i = 0; i < t->layers; i++)
-    flops += 4 * (double)t->layer[i].in * (double)t->layer[i].out * (double)rows;
-  t->tasks = lo_parallel_width(ctx, flops / t->isa->product->flops_per_ns);
+    weights += (double)t->layer[i].in * (double)t->layer[i].out;
+  t->tasks = lo_parallel_width(ctx, weights * ns_per_weight);
 }
 
 /* ---- The order of the passes ---- */
@@ -142,7 +147,7 @@ static void forward(void *arg, int64_t task) {
 static void loss(void *arg, int64_t task) {
   const lo_train *t = ((const phase *)arg)->t;
   lo_train_loss(t, task);
-  if (t->copies) lo_train_gather(t, task);
+  lo_train_gather(t, task);
 }
 
 static void backward(void *arg, int64_t task) {
@@ -169,15 +174,10 @@ static lo_train_batch batch_of(const lo_train *t, int64_t step) {
   lo_train_batch b = {.first = e->first + step * e->batch};
   if (step < 0 || step >= e->steps) return b;
   b.rows = e->total - b.first < e->batch ? e->total - b.first : e->batch;
-  if (t->copies) {
-    b.x = t->x[step % 2];
-    b.labels = t->labels[step % 2];
-    b.row = lo_copied_row(e->x.cols);
-  } else {
-    b.x = (const float *)lo_address(&e->x) + b.first * e->x.stride;
-    b.labels = (const int32_t *)lo_address(&e->labels) + b.first;
-    b.row = e->x.stride;
-  }
+  b.labels = t->labels[step % 2];
+  b.x_rows = t->x_rows[step % 2];
+  b.x = t->copies ? t->x[step % 2] : (const float *)lo_address(&e->x) + b.first * e->x.stride;
+  b.row = t->copies ? lo_copied_row(e->x.cols) : e->x.stride;
   return b;
 }
 
@@ -188,7 +188,7 @@ static void go_to(lo_train *t, int64_t step) {
 
 static void begin(layerops_context *ctx, lo_train *t) {
   go_to(t, -1);
-  if (t->copies) run(ctx, t, gather, 0);
+  run(ctx, t, gather, 0);
   go_to(t, 0);
   run(ctx, t, enter, 0);
   if (t->layers > 1) run(ctx, t, forward, 0);
@@ -235,7 +235,7 @@ static layerops_status run_epoch(layerops_context *ctx, lo_train *t, lo_epoch *e
   }
   choose_tasks(ctx, t, rows);
   choose_panel(t);
-  t->copies = must_copy(t);
+  choose_place(t);
   store s = {NULL, 0};
   place(t, rows, &s);
   if (s.used < 0)

@@ -33,12 +33,13 @@ typedef struct lo_train_layer {
   int64_t step; /* and from a panel of y, preact and d, or of the last layer's d a group */
 } lo_train_layer;
 
-/* A batch of samples, in place or copied. */
+/* A batch of samples. */
 typedef struct lo_train_batch {
-  int64_t first, rows; /* of the epoch's samples */
+  int64_t first, rows;  /* of the epoch's samples */
+  const float **x_rows; /* where each is, where they are scattered; else x */
   const float *x;
   int64_t row;
-  const int32_t *labels;
+  int32_t *labels;
 } lo_train_batch;
 
 enum { LO_TRAIN_GROUP = LO_LANES }; /* samples of one lo_softmax_loss */
@@ -57,8 +58,10 @@ typedef struct lo_train {
   int64_t vectors, panel; /* of a panel; floats */
   int64_t layers;
   lo_train_layer *layer;
-  bool copies; /* batches are copied: into the two of x in turn */
+  bool copies;    /* batches are copied: into the two of x in turn */
+  bool scattered; /* they are read where they are, row by row */
   float *x[2];
+  const float **x_rows[2];
   int32_t *labels[2];
   lo_train_batch batch, next; /* of this step and the next; rows is 0 behind the last */
   float scale;                /* of the gradient: -lr / rows */

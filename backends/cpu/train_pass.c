@@ -83,7 +83,8 @@ static void forward_tile(const lo_train *t, const lo_train_layer *l, const lo_tr
   lo_tile tile = {.list = &segment,
                   .count = 1,
                   .tiles = 1,
-                  .x_first = i * b->row,
+                  .x_rows = b->x_rows,
+                  .x_first = t->scattered ? i : i * b->row,
                   .x_row = b->row,
                   .w_step = t->panel,
                   .c = l->preact + q * l->step + i * t->panel,
@@ -91,7 +92,8 @@ static void forward_tile(const lo_train *t, const lo_train_layer *l, const lo_tr
                   .columns = p.whole,
                   .bias = l->bias + p.first,
                   .relu = kind == LAYEROPS_RELU};
-  mk->run[LO_ROW_MAJOR][p.vectors - 1][rows - 1](&tile);
+  const int layout = t->scattered ? LO_SCATTERED : LO_ROW_MAJOR;
+  mk->run[layout][p.vectors - 1][rows - 1](&tile);
   if (kind != LAYEROPS_RELU && kind != LAYEROPS_IDENTITY) activate(t, l, i, rows, &p);
 }
 
@@ -290,15 +292,28 @@ static void update_columns(const lo_train *t, int64_t i, const panel *p) {
   }
 }
 
+/* `count` samples from m on times their D: scattered samples are segments of one k each. */
+static int64_t sample_segments(const lo_train *t, const float *d, int64_t m, int64_t count,
+                               lo_segment *list) {
+  const lo_train_batch *b = &t->batch;
+  d += m * t->panel;
+  if (!t->scattered) {
+    list[0] = (lo_segment){b->x + m * b->row, d, count};
+    return 1;
+  }
+  for (int64_t r = 0; r < count; r++) list[r] = (lo_segment){b->x_rows[m + r], d + r * t->panel, 1};
+  return count;
+}
+
 /* A panel of the first layer: W^T += X^T D. */
 static void update_panel(const lo_train *t, const lo_train_layer *l, const panel *p) {
   float *w = l->w + p->q * l->next;
-  for (int64_t m = 0; m < t->batch.rows; m += BLOCK) {
-    const lo_segment segment = {t->batch.x + m * t->batch.row, l->d + p->q * l->step + m * t->panel,
-                                least(BLOCK, t->batch.rows - m)};
+  lo_segment list[BLOCK];
+  for (int64_t m = 0; m < t->batch.rows; m += BLOCK)
     run_tiles(t, LO_K_MAJOR, l->in, p->vectors,
-              (lo_tile){.list = &segment,
-                        .count = 1,
+              (lo_tile){.list = list,
+                        .count = sample_segments(t, l->d + p->q * l->step, m,
+                                                 least(BLOCK, t->batch.rows - m), list),
                         .x_step = t->batch.row,
                         .w_step = t->panel,
                         .from = w,
@@ -307,7 +322,6 @@ static void update_panel(const lo_train *t, const lo_train_layer *l, const panel
                         .c_row = t->panel,
                         .columns = p->whole,
                         .late = true});
-  }
 }
 
 /* bias += the columns of D: a row of ones times D; in groups, D transposed times ones. */
@@ -358,21 +372,18 @@ void lo_train_backward(const lo_train *t, int64_t i, int64_t task) {
 
 /* ---- Samples ---- */
 
-static const float *sample(const lo_train *t, int64_t i, int64_t *index) {
-  const lo_epoch *e = t->epoch;
-  *index = lo_present(&e->order) ? ((const int32_t *)lo_address(&e->order))[i] : i;
-  return (const float *)lo_address(&e->x) + *index * e->x.stride;
-}
-
 void lo_train_gather(const lo_train *t, int64_t task) {
-  const int32_t *labels = lo_address(&t->epoch->labels);
+  const lo_epoch *e = t->epoch;
   const lo_train_batch *b = &t->next;
-  const int64_t columns = t->epoch->x.cols;
-  int64_t r, end, index;
+  const int32_t *labels = lo_address(&e->labels);
+  const int32_t *order = lo_present(&e->order) ? lo_address(&e->order) : NULL;
+  int64_t r, end;
   lo_share(b->rows, t->tasks, task, &r, &end);
   for (; r < end; r++) {
-    const float *x = sample(t, b->first + r, &index);
-    memcpy((float *)b->x + r * b->row, x, (size_t)columns * sizeof(float));
-    ((int32_t *)b->labels)[r] = labels[index];
+    const int64_t from = order ? order[b->first + r] : b->first + r;
+    const float *x = (const float *)lo_address(&e->x) + from * e->x.stride;
+    b->labels[r] = labels[from];
+    if (t->scattered) b->x_rows[r] = x;
+    if (t->copies) memcpy((float *)b->x + r * b->row, x, (size_t)e->x.cols * sizeof *x);
   }
 }

@@ -38,8 +38,6 @@
 
 /* Rows at a stride are addressed from every third row (base, base + stride, base + 2 stride: scaled
  * index addressing), so that 14 rows take 5 pointers and not 14. */
-#define BASES ((MOST_ROWS + 2) / 3)
-
 ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], int64_t row,
                         const float *w, int rows, int vectors, int layout) {
   vec b[VECTORS];
@@ -47,7 +45,9 @@ ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], in
   for (int v = 0; v < vectors; v++) b[v] = vec_load(w + v * LANES);
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++) {
-    vec a = vec_broadcast(layout == LO_K_MAJOR ? x[0] + r : x[r / 3] + r % 3 * row);
+    vec a = vec_broadcast(layout == LO_K_MAJOR     ? x[0] + r
+                          : layout == LO_SCATTERED ? x[r]
+                                                   : x[r / 3] + r % 3 * row);
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) sums[r][v] = vec_fma(a, b[v], sums[r][v]);
   }
@@ -56,10 +56,11 @@ ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], in
 ALWAYS_INLINE void segment(vec sums[MOST_ROWS][VECTORS], const lo_segment *s, const lo_tile *t,
                            int rows, int vectors, int layout) {
   const int64_t row = t->x_row, x_step = layout == LO_K_MAJOR ? t->x_step : 1, w_step = t->w_step;
-  const int bases = layout == LO_K_MAJOR ? 1 : (rows + 2) / 3;
-  const float *x[BASES], *w = s->w;
+  const int bases = layout == LO_K_MAJOR ? 1 : layout == LO_SCATTERED ? rows : (rows + 2) / 3;
+  const float *x[MOST_ROWS], *w = s->w;
 #pragma GCC unroll 16
-  for (int i = 0; i < bases; i++) x[i] = s->x + t->x_first + 3 * i * row;
+  for (int i = 0; i < bases; i++)
+    x[i] = layout == LO_SCATTERED ? t->x_rows[t->x_first + i] : s->x + t->x_first + 3 * i * row;
   int64_t k = s->k;
   for (; k >= 4; k -= 4) {
 #pragma GCC unroll 4
@@ -139,7 +140,7 @@ ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
 ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
   for (int64_t i = 0; i < t->tiles; i++) {
     tile(t, rows, vectors, layout);
-    t->x_first += rows * (layout == LO_K_MAJOR ? 1 : t->x_row);
+    t->x_first += rows * (layout == LO_ROW_MAJOR ? t->x_row : 1);
     t->c += rows * t->c_row;
     if (t->from) t->from += rows * t->from_row;
   }
@@ -151,6 +152,9 @@ ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
   }                                                                                                \
   static void k_major_##rows##_##vectors(lo_tile *t) {                                             \
     tiles(t, rows, vectors, LO_K_MAJOR);                                                           \
+  }                                                                                                \
+  static void scattered_##rows##_##vectors(lo_tile *t) {                                           \
+    tiles(t, rows, vectors, LO_SCATTERED);                                                         \
   }
 TILES(TILE_FUNCTIONS)
 
@@ -287,6 +291,7 @@ DOTS(DOT_FUNCTION)
 
 #define ROW_MAJOR(rows, vectors) [vectors - 1][rows - 1] = row_major_##rows##_##vectors,
 #define K_MAJOR(rows, vectors)   [vectors - 1][rows - 1] = k_major_##rows##_##vectors,
+#define SCATTERED(rows, vectors) [vectors - 1][rows - 1] = scattered_##rows##_##vectors,
 #define RESIDENT_ENTRY(depth, v) [v - 1][depth - 1] = resident_##depth##_##v,
 #define DOT_ENTRY(rows, columns) [columns - 1][rows - 1] = dot_##rows##_##columns,
 #define STRING_(x)               #x
@@ -306,7 +311,7 @@ const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .flops_per_ns = FLOPS_PER_NS,
     .ns = 2.0 * LANES / FLOPS_PER_NS,
     .lane_share = 1.0 / LANES,
-    .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}},
+    .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}, {TILES(SCATTERED)}},
     .dot = {DOTS(DOT_ENTRY)},
 #if RESIDENT
     .resident = {RESIDENTS(RESIDENT_ENTRY)},
