@@ -110,14 +110,17 @@ static void choose_panel(lo_train *t) {
   t->panel = t->vectors * mk->lanes;
 }
 
-/* A step has two parallel regions, or more where there are more layers. Small batches are bound by
- * the weights, which are read twice and written once. */
+/* Small batches are bound by the weights, which are read twice and written once. An epoch is worth
+ * waking threads for, but the least region of a step must be worth dividing: there are two, or more
+ * where there are more layers. */
 static void choose_tasks(layerops_context *ctx, lo_train *t, int64_t rows) {
   const double ns_per_weight = 0.1 + 4 * (double)rows / t->isa->product->flops_per_ns;
   double weights = 0;
   for (int64_t i = 0; i < t->layers; i++)
     weights += (double)t->layer[i].in * (double)t->layer[i].out;
-  t->tasks = lo_parallel_width(ctx, weights * ns_per_weight);
+  const double step = weights * ns_per_weight, most = step / (2 * lo_parallel_least(ctx));
+  const int width = lo_parallel_width(ctx, step * (double)t->epoch->steps);
+  t->tasks = most < 1 ? 1 : most < width ? (int64_t)most : width;
 }
 
 /* ---- The order of the passes ---- */
