@@ -11,6 +11,8 @@
 #ifndef LO_BACKEND_H
 #define LO_BACKEND_H
 
+#include <stdbool.h>
+
 #include <layerops/layerops.h>
 
 #include "common/error.h"
@@ -37,6 +39,32 @@ struct lo_weights_form {
   /* NULL, or why this context cannot use weights of its device. */
   const char *(*refuses)(layerops_context *ctx, const layerops_weights *weights);
 };
+
+/* An epoch of training (network/train.c), as one call. Views are those of the network and of the
+ * checked samples; what is absent has type LAYEROPS_NONE_TYPE. */
+typedef struct lo_epoch_layer {
+  layerops_matrix w, bias;
+} lo_epoch_layer;
+
+typedef struct lo_epoch {
+  int64_t layers;
+  const lo_epoch_layer *layer;
+  layerops_activation activation; /* between layers */
+  double slope;
+  int32_t loss, optimizer;
+  layerops_scalar lr, momentum, weight_decay;
+  layerops_matrix x, labels, targets;
+  layerops_matrix order; /* i32: which sample comes when; absent: they come as they stand */
+  int64_t first, total;  /* the epoch goes on with sample `first` of `total` */
+  int64_t batch, steps;
+  layerops_matrix slots; /* for each step: the mean loss, f32, and the number of right answers, i32 */
+  int32_t (*progress)(void *user, int64_t step, int64_t steps); /* or NULL */
+  void *progress_user;
+  /* Results. */
+  bool taken;   /* false: refused, and nothing is done */
+  bool stopped; /* by progress */
+  int64_t done; /* steps, also where the call failed */
+} lo_epoch;
 
 struct lo_backend {
   const char *name; /* "cuda": devices are called "cuda:0", or just "cpu" where `single` */
@@ -82,6 +110,13 @@ struct lo_backend {
   const char *(*refuses)(layerops_context *ctx, layerops_op op, layerops_type type);
 
   struct lo_ops ops;
+
+  /* NULL, or a way to train for an epoch that is faster than one operation after the other, which
+   * stays its oracle: the network tries it first. It refuses what it cannot do (`taken`; the reason
+   * goes to the log by lo_select). When it returns, whatever its status, the network's weights are
+   * those of a whole number of steps. Losses and weights agree with the plain path's within
+   * rounding: the order of sums may differ, and w - lr * g may be rounded once. */
+  layerops_status (*train_epoch)(layerops_context *ctx, lo_epoch *epoch);
 };
 
 extern const struct lo_backend lo_backend_reference, lo_backend_cpu;

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/call.h"
 #include "network/network.h"
 #include "network/permutation.h"
 
@@ -172,6 +173,70 @@ static void find_position(training *t) {
   t->steps = left / batch + (!t->args.drop_last && left % batch);
 }
 
+/* One operation after the other. */
+static layerops_status plain_epoch(training *t, lo_door *door, bool *stopped) {
+  layerops_network *net = t->net;
+  int64_t rows = t->total < t->args.batch ? t->total : t->args.batch;
+  LO_TRY(lo_network_reserve(door, net, rows, t->steps));
+  for (int64_t step = 0; step < t->steps && !*stopped;) {
+    LO_TRY(one_step(t, step++));
+    if (t->args.progress) *stopped = t->args.progress(t->args.progress_user, step, t->steps) != 0;
+  }
+  return LAYEROPS_OK;
+}
+
+/* The steps that were taken, where the backend counted them. */
+static void advance(training *t, int64_t steps) {
+  layerops_network *net = t->net;
+  const int64_t left = t->total - net->position, samples = steps * t->args.batch;
+  net->state_steps += steps;
+  net->steps += steps;
+  net->position += samples < left ? samples : left;
+}
+
+/* The epoch as one call of the backend's, where it has one that accepts it. */
+static layerops_status fused_epoch(training *t, lo_door *door, bool *taken, bool *stopped) {
+  layerops_network *net = t->net;
+  layerops_context *ctx = net->ctx;
+  if (!ctx->backend->train_epoch || !t->steps) return LAYEROPS_OK;
+  lo_epoch_layer *layer = malloc((size_t)net->layers * sizeof *layer);
+  if (!layer) return lo_door_refuse(door, LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory");
+  for (int64_t i = 0; i < net->layers; i++)
+    layer[i] = (lo_epoch_layer){net->layer[i].w, net->layer[i].bias};
+  lo_epoch e = {.layers = net->layers,
+                .layer = layer,
+                .activation = net->activation,
+                .slope = net->slope,
+                .loss = net->loss,
+                .optimizer = t->args.optimizer,
+                .lr = t->args.lr,
+                .momentum = t->args.momentum,
+                .weight_decay = t->args.weight_decay,
+                .x = t->samples.x,
+                .labels = t->samples.labels,
+                .targets = t->samples.targets,
+                .first = t->first,
+                .total = t->total,
+                .batch = t->args.batch,
+                .steps = t->steps,
+                .slots = layerops_vector_f32(net->slots, 2 * t->steps),
+                .progress = t->args.progress,
+                .progress_user = t->args.progress_user};
+  if (!t->args.keep_order) e.order = layerops_vector_i32(net->order, t->total);
+  ctx->kernel = "";
+  const double start = lo_network_clock();
+  layerops_status status = ctx->backend->train_epoch(ctx, &e);
+  free(layer);
+  *taken = e.taken;
+  *stopped = e.stopped;
+  advance(t, e.done);
+  if (e.taken)
+    lo_log(ctx, 1, "layerops: network_train device=%s kernel=%s samples=%lld steps=%lld ms=%.6g",
+           ctx->device->name, ctx->kernel, (long long)(net->position - t->first), (long long)e.done,
+           (lo_network_clock() - start) * 1e3);
+  return status;
+}
+
 static layerops_status epoch(training *t, lo_door *door, layerops_network_result *result) {
   layerops_network *net = t->net;
   lo_tally tally = {.batch = t->args.batch,
@@ -180,17 +245,15 @@ static layerops_status epoch(training *t, lo_door *door, layerops_network_result
                     .start = lo_network_clock(),
                     .losses = t->args.losses,
                     .losses_capacity = t->args.losses_capacity};
-  int64_t rows = t->total < t->args.batch ? t->total : t->args.batch;
-  int32_t stopped = 0;
-  LO_TRY(lo_network_reserve(door, net, rows, t->steps));
+  bool taken = false, stopped = false;
+  LO_TRY(lo_network_reserve(door, net, 0, t->steps));
   LO_TRY(lo_network_state(net, state_kind(&t->args)));
   LO_TRY(make_order(t));
   net->fresh = false;
-  while (tally.steps < t->steps && !stopped) {
-    LO_TRY(one_step(t, tally.steps++));
-    if (t->args.progress)
-      stopped = t->args.progress(t->args.progress_user, tally.steps, t->steps) != 0;
-  }
+  const int64_t before = net->steps;
+  LO_TRY(fused_epoch(t, door, &taken, &stopped));
+  if (!taken) LO_TRY(plain_epoch(t, door, &stopped));
+  tally.steps = net->steps - before;
   tally.samples = net->position - t->first;
   LO_TRY(lo_network_collect(net, &tally, result));
   result->stopped = stopped;

@@ -74,4 +74,5 @@ const struct lo_backend lo_backend_cpu = {
             LAYEROPS_OP_LIST(OP)
 #undef OP
         },
+    .train_epoch = lo_cpu_train_epoch,
 };

@@ -61,6 +61,9 @@ static inline layerops_status lo_scratch(layerops_context *ctx, int64_t bytes, f
 /* weights.c */
 extern const struct lo_weights_form lo_cpu_weights_form;
 
+/* train.c */
+layerops_status lo_cpu_train_epoch(layerops_context *ctx, lo_epoch *epoch);
+
 #define LO_CPU_OP(name, number)                                                                    \
   layerops_status lo_cpu_##name(layerops_context *ctx, const layerops_##name##_args *args);
 LAYEROPS_OP_LIST(LO_CPU_OP)

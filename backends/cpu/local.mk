@@ -22,6 +22,7 @@ isa_sources = \
 	%D%/isa/optimizer.c \
 	%D%/isa/part.h \
 	%D%/isa/rows.c \
+	%D%/isa/softmax_loss.c \
 	%D%/isa/table.c \
 	%D%/isa/transpose.c \
 	%D%/isa/vector.h
@@ -72,6 +73,10 @@ library_parts += %D%/libcpu.la
 	%D%/team.h \
 	%D%/topology.c \
 	%D%/topology.h \
+	%D%/train.c \
+	%D%/train.h \
+	%D%/train_pass.c \
+	%D%/train_weights.c \
 	%D%/transpose.c \
 	%D%/wait.c \
 	%D%/wait.h \

@@ -125,6 +125,10 @@ static bool worth_waking(lo_cpu *cpu, double ns) {
   return since < LO_SPIN_NS;
 }
 
+double lo_parallel_least(layerops_context *ctx) {
+  return lo_cpu_of(ctx)->way->least;
+}
+
 int lo_parallel_width(layerops_context *ctx, double ns) {
   lo_cpu *cpu = lo_cpu_of(ctx);
   const double least = cpu->way->least;

@@ -18,6 +18,9 @@ int lo_parallel_limit(const layerops_open_args *args);
  * threads would not pay or cannot be used. */
 int lo_parallel_width(layerops_context *ctx, double ns);
 
+/* ns of work for each thread of a region, below which it does not pay. */
+double lo_parallel_least(layerops_context *ctx);
+
 /* Runs body(arg, i) for each i in [0, n), on as many threads as lo_parallel_width says for n tasks,
  * all under the floating-point modes of the caller. Inside a task, in an OpenMP region of the
  * caller's, and in a child that inherited the context by fork, the caller runs them alone. */

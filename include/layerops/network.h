@@ -100,6 +100,9 @@ typedef struct layerops_network_result {
  * accuracy are those of each batch before its step. An epoch that progress ended goes on at the
  * next call with as many samples; then loss and accuracy are those of the samples that were left.
  * The epoch waits for the device once, at its end. The first allocates what the next ones reuse.
+ * A device may train for the epoch in another way than one operation after the other (cpu:
+ * cross-entropy with labels and SGD without momentum or weight decay): losses and weights then
+ * agree within rounding, and the weights of the network change when the call returns, not before.
  * The optimizer's state is zero at first, and again after a change of its kind (momentum or none,
  * Adam). A label outside [0, outputs) that the host can read is an error before the first step; on
  * another device it shows at the end, and its sample counted for nothing. After an error the steps

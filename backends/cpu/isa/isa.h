@@ -29,11 +29,13 @@ typedef struct lo_segment {
 /* C tile = `from` (whole vectors; NULL: 0) + the sum over the segments, one chain per element in
  * their order; then + bias (NULL: none), then relu. X element (r, k) of a segment lies at x +
  * x_first
- * + r * x_row + k (row-major), or at x + x_first + r + k * x_step (k-major). `columns`, which end
+ * + r * x_row + k (row-major), or at x + x_first + r + k * x_step (k-major), or at
+ * x_rows[x_first + r] + k (scattered, one segment). `columns`, which end
  * in the tile's last vector, are read of the bias and stored. */
 typedef struct lo_tile {
   const lo_segment *list;
   int64_t count;
+  const float *const *x_rows;
   int64_t x_first, x_row, x_step, w_step;
   const float *from;
   float *c;
@@ -41,19 +43,23 @@ typedef struct lo_tile {
   const float *bias;
   bool relu;
   int64_t tiles;
+  bool late; /* `from` is added behind the sums: they are not rounded to its size at each step */
 } lo_tile;
 typedef void (*lo_microkernel)(lo_tile *tile);
 
-/* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. */
+/* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. Rows
+ * may lie in parts: so many k (0: all), whole vectors, from the first element of one to the next
+ * x_next and w_next floats. */
 typedef struct lo_dot_tile {
   const float *x, *w;
   int64_t x_row, w_row, k;
+  int64_t part, x_next, w_next;
   float *c;
   int64_t c_row;
 } lo_dot_tile;
 typedef void (*lo_dot_kernel)(const lo_dot_tile *tile);
 
-enum { LO_ROW_MAJOR, LO_K_MAJOR };
+enum { LO_ROW_MAJOR, LO_K_MAJOR, LO_SCATTERED, LO_LAYOUTS };
 enum { LO_MAX_TILE_ROWS = 14, LO_MAX_VECTORS = 4, LO_MAX_PANEL = 64 };
 enum { LO_MAX_TILE = 14 * 32 }; /* sums of a tile */
 enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5, LO_MAX_RESIDENT = 13 };
@@ -68,7 +74,8 @@ typedef struct lo_microkernels {
   /* About what a core does, which decides only how work is cut: flops in a ns, ns of a vector's
    * multiply-adds; and 1 / lanes. */
   double flops_per_ns, ns, lane_share;
-  lo_microkernel run[2][LO_MAX_VECTORS][LO_MAX_TILE_ROWS]; /* [layout][vectors - 1][rows - 1] */
+  /* [layout][vectors - 1][rows - 1] */
+  lo_microkernel run[LO_LAYOUTS][LO_MAX_VECTORS][LO_MAX_TILE_ROWS];
   /* Tiles of one row by 1 or 2 vectors for one segment of k 1..13 and an epilogue; NULL: none. */
   lo_microkernel resident[2][LO_MAX_RESIDENT];            /* [vectors - 1][k - 1] */
   lo_dot_kernel dot[LO_MAX_DOT_COLUMNS][LO_MAX_DOT_ROWS]; /* [columns - 1][rows - 1] */
@@ -123,6 +130,18 @@ typedef struct lo_narrow {
   float largest[LO_LANES], sum[LO_LANES], log_sum[LO_LANES], inverse[LO_LANES];
 } lo_narrow;
 
+/* Of 1 to 16 (LO_LANES) samples whose logits stand in columns: class j of sample i at z[j * 16 +
+ * i]. All 16 columns may be read and written. */
+typedef struct lo_softmax_loss {
+  float *z; /* in: the logits without bias; out: scale * (softmax - truth) */
+  int64_t classes, samples;
+  const float *bias;
+  const int32_t *labels;
+  float scale;
+  double loss;     /* out: the sum over the samples, */
+  int64_t correct; /* and how many largest logits stand at the label */
+} lo_softmax_loss;
+
 /* Arrays of floats have any alignment; results may stand on inputs where the operation may run in
  * place. */
 typedef struct lo_isa {
@@ -175,6 +194,7 @@ typedef struct lo_isa {
                 int64_t n); /* a y - b p */
   /* lanes[j % 16] += (y - t)^2; d = scale * (y - t) unless d is NULL */
   void (*squares)(const float *y, const float *t, float scale, float *d, float *lanes, int64_t n);
+  void (*softmax_loss)(lo_softmax_loss *s);
   void (*sgd)(const lo_sgd_step *s, float *w, const float *g, float *v,
               int64_t n); /* v may be NULL */
   void (*adam)(const lo_adam_step *s, float *w, const float *g, float *m, float *v, int64_t n);

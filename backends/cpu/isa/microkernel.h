@@ -38,8 +38,6 @@
 
 /* Rows at a stride are addressed from every third row (base, base + stride, base + 2 stride: scaled
  * index addressing), so that 14 rows take 5 pointers and not 14. */
-#define BASES ((MOST_ROWS + 2) / 3)
-
 ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], int64_t row,
                         const float *w, int rows, int vectors, int layout) {
   vec b[VECTORS];
@@ -47,7 +45,9 @@ ALWAYS_INLINE void step(vec sums[MOST_ROWS][VECTORS], const float *const x[], in
   for (int v = 0; v < vectors; v++) b[v] = vec_load(w + v * LANES);
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++) {
-    vec a = vec_broadcast(layout == LO_K_MAJOR ? x[0] + r : x[r / 3] + r % 3 * row);
+    vec a = vec_broadcast(layout == LO_K_MAJOR     ? x[0] + r
+                          : layout == LO_SCATTERED ? x[r]
+                                                   : x[r / 3] + r % 3 * row);
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++) sums[r][v] = vec_fma(a, b[v], sums[r][v]);
   }
@@ -60,10 +60,11 @@ ALWAYS_INLINE void segment(vec sums[MOST_ROWS][VECTORS], const lo_segment *s, co
   const float *c = t->c;
   int left = s == t->list ? rows : 0;
   const int64_t row = t->x_row, x_step = layout == LO_K_MAJOR ? t->x_step : 1, w_step = t->w_step;
-  const int bases = layout == LO_K_MAJOR ? 1 : (rows + 2) / 3;
-  const float *x[BASES], *w = s->w;
+  const int bases = layout == LO_K_MAJOR ? 1 : layout == LO_SCATTERED ? rows : (rows + 2) / 3;
+  const float *x[MOST_ROWS], *w = s->w;
 #pragma GCC unroll 16
-  for (int i = 0; i < bases; i++) x[i] = s->x + t->x_first + 3 * i * row;
+  for (int i = 0; i < bases; i++)
+    x[i] = layout == LO_SCATTERED ? t->x_rows[t->x_first + i] : s->x + t->x_first + 3 * i * row;
   int64_t k = s->k;
   for (; k >= 4; k -= 4) {
     if (left) {
@@ -108,6 +109,14 @@ ALWAYS_INLINE void raise(vec sums[MOST_ROWS][VECTORS], int rows, int vectors) {
     for (int v = 0; v < vectors; v++) sums[r][v] = vec_max(zero, sums[r][v]);
 }
 
+ALWAYS_INLINE void add_from(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      sums[r][v] = vec_add(vec_load(t->from + r * t->from_row + v * LANES), sums[r][v]);
+}
+
 ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int rows, int vectors) {
   const int64_t last = t->columns - (vectors - 1) * LANES, row = t->c_row;
   float *c = t->c;
@@ -125,12 +134,14 @@ ALWAYS_INLINE void store(vec sums[MOST_ROWS][VECTORS], const lo_tile *t, int row
 
 ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
   vec sums[MOST_ROWS][VECTORS];
+  const bool first = t->from && !t->late;
 #pragma GCC unroll 32
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
-      sums[r][v] = t->from ? vec_load(t->from + r * t->from_row + v * LANES) : vec_zero();
+      sums[r][v] = first ? vec_load(t->from + r * t->from_row + v * LANES) : vec_zero();
   for (int64_t i = 0; i < t->count; i++) segment(sums, &t->list[i], t, rows, vectors, layout);
+  if (t->late) add_from(sums, t, rows, vectors);
   if (t->bias) add_bias(sums, t, rows, vectors);
   if (t->relu) raise(sums, rows, vectors);
   store(sums, t, rows, vectors);
@@ -139,7 +150,7 @@ ALWAYS_INLINE void tile(const lo_tile *t, int rows, int vectors, int layout) {
 ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
   for (int64_t i = 0; i < t->tiles; i++) {
     tile(t, rows, vectors, layout);
-    t->x_first += rows * (layout == LO_K_MAJOR ? 1 : t->x_row);
+    t->x_first += rows * (layout == LO_ROW_MAJOR ? t->x_row : 1);
     t->c += rows * t->c_row;
     if (t->from) t->from += rows * t->from_row;
   }
@@ -151,6 +162,9 @@ ALWAYS_INLINE void tiles(lo_tile *t, int rows, int vectors, int layout) {
   }                                                                                                \
   static void k_major_##rows##_##vectors(lo_tile *t) {                                             \
     tiles(t, rows, vectors, LO_K_MAJOR);                                                           \
+  }                                                                                                \
+  static void scattered_##rows##_##vectors(lo_tile *t) {                                           \
+    tiles(t, rows, vectors, LO_SCATTERED);                                                         \
   }
 TILES(TILE_FUNCTIONS)
 
@@ -234,15 +248,10 @@ ALWAYS_INLINE void store_dots(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const
   }
 }
 
-ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
-  vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], b[LO_MAX_DOT_COLUMNS];
-#pragma GCC unroll 32
-  for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-    for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
-  const float *x = t->x, *w = t->w;
+ALWAYS_INLINE void dot_part(vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS], const lo_dot_tile *t,
+                            const float *x, const float *w, int64_t k, int rows, int columns) {
+  vec b[LO_MAX_DOT_COLUMNS];
   const int64_t x_row = t->x_row, w_row = t->w_row;
-  int64_t k = t->k;
   for (; k >= LANES; k -= LANES) {
 #pragma GCC unroll 8
     for (int c = 0; c < columns; c++) b[c] = vec_load(w + c * w_row);
@@ -255,15 +264,29 @@ ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
     x += LANES;
     w += LANES;
   }
-  if (k > 0) {
+  if (k == 0) return;
 #pragma GCC unroll 8
-    for (int c = 0; c < columns; c++) b[c] = vec_load_part(w + c * w_row, (int)k);
+  for (int c = 0; c < columns; c++) b[c] = vec_load_part(w + c * w_row, (int)k);
 #pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
-      vec a = vec_load_part(x + r * x_row, (int)k);
+  for (int r = 0; r < rows; r++) {
+    vec a = vec_load_part(x + r * x_row, (int)k);
 #pragma GCC unroll 8
-      for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
-    }
+    for (int c = 0; c < columns; c++) sums[r][c] = vec_fma(a, b[c], sums[r][c]);
+  }
+}
+
+ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
+  vec sums[MOST_DOT_ROWS][LO_MAX_DOT_COLUMNS];
+#pragma GCC unroll 32
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
+  const int64_t part = t->part ? t->part : t->k;
+  const float *x = t->x, *w = t->w;
+  for (int64_t k = t->k; k > 0; k -= part) {
+    dot_part(sums, t, x, w, k < part ? k : part, rows, columns);
+    x += t->x_next;
+    w += t->w_next;
   }
   store_dots(sums, t, rows, columns);
 }
@@ -278,6 +301,7 @@ DOTS(DOT_FUNCTION)
 
 #define ROW_MAJOR(rows, vectors) [vectors - 1][rows - 1] = row_major_##rows##_##vectors,
 #define K_MAJOR(rows, vectors)   [vectors - 1][rows - 1] = k_major_##rows##_##vectors,
+#define SCATTERED(rows, vectors) [vectors - 1][rows - 1] = scattered_##rows##_##vectors,
 #define RESIDENT_ENTRY(depth, v) [v - 1][depth - 1] = resident_##depth##_##v,
 #define DOT_ENTRY(rows, columns) [columns - 1][rows - 1] = dot_##rows##_##columns,
 #define STRING_(x)               #x
@@ -297,7 +321,7 @@ const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .flops_per_ns = FLOPS_PER_NS,
     .ns = 2.0 * LANES / FLOPS_PER_NS,
     .lane_share = 1.0 / LANES,
-    .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}},
+    .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}, {TILES(SCATTERED)}},
     .dot = {DOTS(DOT_ENTRY)},
 #if RESIDENT
     .resident = {RESIDENTS(RESIDENT_ENTRY)},

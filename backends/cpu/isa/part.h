@@ -100,6 +100,7 @@ DECLARE(void, lo_cross, const float *x, const float *p, float a, float b, float 
 DECLARE(void, lo_blend, const float *y, float a, const float *p, float b, float *d, int64_t n);
 DECLARE(void, lo_squares, const float *y, const float *t, float scale, float *d, float *lanes,
         int64_t n);
+DECLARE(void, lo_softmax_loss_of, lo_softmax_loss *s);
 DECLARE(void, lo_sgd, const lo_sgd_step *s, float *w, const float *g, float *v, int64_t n);
 DECLARE(void, lo_adam, const lo_adam_step *s, float *w, const float *g, float *m, float *v,
         int64_t n);

@@ -33,6 +33,7 @@ const lo_isa LO_ISA_NAME(lo_isa) = {
     .cross = LO_ISA_NAME(lo_cross),
     .blend = LO_ISA_NAME(lo_blend),
     .squares = LO_ISA_NAME(lo_squares),
+    .softmax_loss = LO_ISA_NAME(lo_softmax_loss_of),
     .sgd = LO_ISA_NAME(lo_sgd),
     .adam = LO_ISA_NAME(lo_adam),
 };
