@@ -176,12 +176,14 @@ static void choose_how(layerops_context *ctx, lo_plan *plan) {
 
 /* ---- Pieces ---- */
 
-/* Sums; packing; both operands out of L3; and the epilogue. */
+/* Sums; packing; both operands out of L3; the epilogue; and, where a row of C is shared, the lines
+ * beyond the border that one core prefetches and another writes. */
 static double piece_ns(const lo_plan *plan, int64_t rows, int64_t columns) {
   const double area = (double)plan->k * (double)columns;
   const double pack = plan->how == LO_W_PACKED ? pack_ns(plan->w_k_major) : 0;
   return sums_ns(plan, rows, cost(plan, columns)) + pack * area +
-         0.1 * (area + (double)plan->k * (double)rows) + 0.1 * (double)rows * (double)columns;
+         0.1 * (area + (double)plan->k * (double)rows) + 0.1 * (double)rows * (double)columns +
+         (columns < plan->n ? 60 * (double)rows : 0);
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
