@@ -45,7 +45,8 @@ static int64_t panels_of(const lo_grouped *dot, int64_t n) {
 }
 
 int64_t lo_grouped_pack_bytes(const lo_grouped *dot, int64_t n, int64_t k) {
-  return panels_of(dot, n) * dot->panel * (lo_grouped_depth(dot, k) + 1) * 4;
+  return panels_of(dot, n) * dot->panel * (lo_grouped_depth(dot, k) + 1) * 4 +
+         lo_grouped_dot_columns(dot, n, k) * lo_grouped_dot_row(dot, k);
 }
 
 typedef struct job {
@@ -65,7 +66,15 @@ static void pack_task(void *arg, int64_t task) {
   lo_grouped_words w = t->w;
   w.from += j * (w.k_major ? 1 : w.row) * (int64_t)layerops_type_size(w.type);
   lo_grouped_pack_panels(t->isa, to->dot, &w, to->k, j_end - j, to->panels + j * words,
-                         to->sums + j);
+                         to->dot->type == LAYEROPS_BF16 ? NULL : to->sums + j);
+}
+
+/* Rows a multiple of 4 KiB apart would fall into the same set of L1. */
+static void pack_rows(const lo_grouped_packed *to, const lo_grouped_words *w) {
+  const int64_t dots = lo_grouped_dot_columns(to->dot, to->n, to->k), size = to->dot->size;
+  for (int64_t j = 0; j < dots && !w->k_major; j++)
+    memcpy(to->rows + j * lo_grouped_dot_row(to->dot, to->k),
+           w->from + (to->n - dots + j) * w->row * size, (size_t)(to->k * size));
 }
 
 void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerops_matrix *w,
@@ -74,12 +83,23 @@ void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerop
   const int64_t panels = panels_of(dot, n);
   *packed = (lo_grouped_packed){.dot = dot, .n = n, .k = k, .panels = memory};
   packed->sums = (int32_t *)(packed->panels + panels * dot->panel * lo_grouped_depth(dot, k));
+  packed->rows = (char *)(packed->sums + panels * dot->panel);
   memset(packed->sums, 0, (size_t)(panels * dot->panel) * sizeof *packed->sums);
   job t = {lo_cpu_of(ctx)->isa, packed, lo_grouped_w(dot, w, k_major), 1};
   t.w.from = lo_plane_of(w, 0).base;
   t.tasks = lo_parallel_width(ctx, 0.1 * (double)n * (double)k);
   if (t.tasks > panels) t.tasks = panels;
   if (n && k) lo_parallel(ctx, t.tasks, pack_task, &t);
+  pack_rows(packed, &t.w);
+}
+
+/* Elements of a run of words as they were before. */
+static void restore_run(const lo_grouped *dot, const uint32_t *words, char *to, int64_t count) {
+  const int16_t *wide = (const void *)words;
+  if (dot->type != LAYEROPS_I32)
+    memcpy(to, words, (size_t)(count * dot->size));
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = (char)wide[i];
 }
 
 void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
@@ -88,7 +108,7 @@ void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
   uint32_t rows[LO_GROUPED_PANEL * STRETCH];
   const lo_grouped *dot = packed->dot;
   const int64_t panel = dot->panel, words = lo_grouped_depth(dot, packed->k), group = 4 / dot->size;
-  const int64_t stride = w->stride * dot->size;
+  const int64_t size = (int64_t)layerops_type_size(w->type);
   char *to = lo_address(w);
   for (int64_t j = 0; j < packed->n && packed->k; j += panel)
     for (int64_t g = 0; g * group < packed->k; g += STRETCH) {
@@ -98,7 +118,6 @@ void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
       const float *from = (const float *)(const void *)(packed->panels + j * words + g * panel);
       isa->transpose(from, panel, (float *)(void *)rows, STRETCH, length, columns);
       for (int64_t c = 0; c < columns; c++)
-        memcpy(to + (j + c) * stride + k * dot->size, rows + c * STRETCH,
-               (size_t)(count * dot->size));
+        restore_run(dot, rows + c * STRETCH, to + ((j + c) * w->stride + k) * size, count);
     }
 }

@@ -6,6 +6,7 @@
  *       for blocks of k
  *         for slabs of rows          X in place, or copied as words
  *           panels                   a tile; behind the last block of k scales and the epilogue
+ *           columns that fill a vector badly: dot tiles, which read rows of W
  *
  * Sums of a block of k go on from the stored ones, so that bits depend on no cut. */
 #ifndef LO_CPU_DOT_PRODUCT_H
@@ -14,12 +15,13 @@
 #include "backends/cpu/product.h"
 
 /* A whole W in the layout of a main loop: panel after panel, then the sums of its columns (of
- * integers). */
+ * integers), then the rows of W that dot tiles read. */
 typedef struct lo_grouped_packed {
   const lo_grouped *dot;
   int64_t n, k;
   uint32_t *panels;
   int32_t *sums;
+  char *rows;
 } lo_grouped_packed;
 
 typedef struct lo_grouped_plan {
@@ -29,6 +31,8 @@ typedef struct lo_grouped_plan {
   const lo_grouped_packed *packed; /* NULL: W is packed block by block */
   lo_grouped_words x, w;           /* how the operands become words; `from` is set later */
   int64_t m, n, k;                 /* k is 0 where alpha is */
+  int64_t dots, tiled;             /* columns by dot tiles: the last of n; and the others */
+  bool dense;                      /* their epilogue runs over dense sums */
   int64_t words;                   /* of k, padded to the loop's depth */
   bool integers, x_in_place, corrects;
   bool copies_stripes; /* X is copied a stripe at a time, once for all columns; else slab by slab */
@@ -40,6 +44,8 @@ typedef struct lo_grouped_plan {
   int64_t w_bytes, sums_bytes, x_bytes, c_bytes; /* scratch of a task */
   lo_scaling scaling;
   bool out_in_registers; /* the main loop runs the epilogue */
+  bool streams;          /* k is short: W in registers, rows stream by */
+  int64_t slab;          /* rows at most that meet a panel at once */
   lo_finish finish;
 } lo_grouped_plan;
 
@@ -59,13 +65,21 @@ void lo_grouped_pack_panels(const lo_isa *isa, const lo_grouped *dot, const lo_g
 /* The main loop that multiplies operands of these types, or NULL. Sets ctx->kernel. */
 const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b);
 
+/* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
+int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);
+
+/* Bytes from one packed row for dot tiles to the next. */
+static inline int64_t lo_grouped_dot_row(const lo_grouped *dot, int64_t k) {
+  return lo_copied_row((k * dot->size + 3) / 4) * 4;
+}
+
 /* Packs the whole of W [n,k] (k_major: stored [k,n]) to memory of lo_grouped_pack_bytes(), aligned
  * to a cache line. */
 int64_t lo_grouped_pack_bytes(const lo_grouped *dot, int64_t n, int64_t k);
 void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerops_matrix *w,
                      bool k_major, void *memory, lo_grouped_packed *packed);
 
-/* Back to rows of W, whose elements are as the loop reads them. */
+/* Back to rows of W. */
 void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
                        const layerops_matrix *w);
 /* op(B) where it is packed weights in such a layout, else NULL (weights.c). */
