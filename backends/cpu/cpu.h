@@ -10,6 +10,11 @@
 #include "common/product.h"
 
 /* Main loops for a type of operands, best first; an empty list where they are converted to f32. */
+/* What a main loop is chosen by, apart from types: n and k alone, as a row's bits must not depend on
+ * other rows. */
+typedef struct lo_grouped_shape {
+  int64_t n, k_bytes;
+} lo_grouped_shape;
 typedef struct lo_grouped_choice {
   lo_kernel kernel;
   const lo_grouped *dot;

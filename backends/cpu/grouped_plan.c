@@ -27,13 +27,15 @@ static int64_t even(int64_t total, int64_t size, int64_t unit) {
 
 /* ---- The main loop ---- */
 
-const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b) {
+const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b,
+                                    int64_t n, int64_t k) {
+  const lo_grouped_shape shape = {n, k * (int64_t)layerops_type_size(a)};
   const lo_instructions *has = lo_cpu_of(ctx)->instructions;
   const bool bf16 = a == LAYEROPS_BF16 && b == LAYEROPS_BF16;
   const lo_grouped_list *list = bf16 ? &has->bf16 : &has->int8;
   if (!bf16 && !lo_is_int8(a)) return NULL;
   const lo_grouped_choice *choice =
-      lo_select(ctx, list->choices, sizeof *list->choices, list->count, NULL);
+      lo_select(ctx, list->choices, sizeof *list->choices, list->count, &shape);
   return choice ? choice->dot : NULL;
 }
 
@@ -175,7 +177,8 @@ bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
                              const lo_grouped_packed *packed, lo_grouped_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
   if (p->packed && !packed) return false; /* panels of f32 */
-  const lo_grouped *dot = packed ? packed->dot : lo_grouped_choose(ctx, p->a.type, p->b.type);
+  const lo_grouped *dot =
+      packed ? packed->dot : lo_grouped_choose(ctx, p->a.type, p->b.type, p->n, p->k);
   if (!dot) return false;
   *plan = (lo_grouped_plan){.p = p, .isa = cpu->isa, .dot = dot, .packed = packed};
   plan->m = p->m;

@@ -63,7 +63,8 @@ void lo_grouped_pack_panels(const lo_isa *isa, const lo_grouped *dot, const lo_g
                             int64_t k, int64_t columns, uint32_t *panels, int32_t *sums);
 
 /* The main loop that multiplies operands of these types, or NULL. Sets ctx->kernel. */
-const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b);
+const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b,
+                                    int64_t n, int64_t k);
 
 /* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
 int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);

@@ -126,5 +126,5 @@ endif
 if CPU_AMX
 library_parts += %D%/libcpu_amx.la
 %C%_libcpu_amx_la_CFLAGS = $(isa_cflags) $(AMX_CFLAGS)
-%C%_libcpu_amx_la_SOURCES = %D%/isa/grouped_amx.c
+%C%_libcpu_amx_la_SOURCES = %D%/isa/grouped_amx.h %D%/isa/grouped_amx_bf16.c %D%/isa/grouped_amx_int8.c
 endif

@@ -68,7 +68,7 @@ static layerops_status create(layerops_context *ctx, layerops_weights *weights) 
   if (!own) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "weights_pack: no memory");
   own->isa = isa;
   own->instructions = lo_cpu_of(ctx)->instructions;
-  own->loop = lo_grouped_choose(ctx, w->type, w->type);
+  own->loop = lo_grouped_choose(ctx, w->type, w->type, w->rows, w->cols);
   if (own->loop) /* elements of 2 bytes: less than the floats that were found to be few enough */
     forward = (lo_grouped_pack_bytes(own->loop, w->rows, w->cols) + 63) / 64 * 16;
   if (w->type == LAYEROPS_F32) own->dots = lo_dot_columns(isa->product, w->rows, w->cols);
