@@ -106,8 +106,10 @@ static void test_isa(const char *isa) {
   static const layerops_type types[] = {LAYEROPS_BF16, LAYEROPS_U8, LAYEROPS_I8};
   for (int t = 0; t < 3; t++) {
     const bool bf16 = types[t] == LAYEROPS_BF16;
-    const lo_grouped *dot = lo_grouped_choose(ctx, types[t], bf16 ? LAYEROPS_BF16 : LAYEROPS_I8);
+    const layerops_type type = bf16 ? LAYEROPS_BF16 : LAYEROPS_I8;
+    const lo_grouped *dot = NULL;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+      dot = lo_grouped_choose(ctx, types[t], type, shapes[i].n, shapes[i].k);
       if (dot) test_packed(types[t], &shapes[i], dot, isa);
       if (!bf16) test_packed(types[t], &shapes[i], &whole, isa);
     }

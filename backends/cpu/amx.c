@@ -24,7 +24,7 @@ const char *lo_refuses_amx(layerops_context *ctx, const void *problem) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   const lo_grouped_shape *shape = problem;
   (void)ctx;
-  if (shape->n < 16) return "n is less than a tile has columns";
+  if (shape->n <= 4) return "n is so small that dot tiles are quicker";
   if (shape->k_bytes <= 4 * LO_GROUPED_SHORT) return "k is so short that w fits into registers";
   pthread_once(&once, ask);
   return granted ? NULL : "the system does not grant the tile registers";
