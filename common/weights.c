@@ -47,9 +47,12 @@ layerops_status layerops_weights_pack_(layerops_context *ctx, const layerops_wei
   LO_TRY(lo_copy_args(door.function, &a, sizeof a, args, size));
   if (!weights) return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "weights is NULL");
   *weights = NULL;
-  LO_TRY(lo_door_matrix(&door, "w", &a.w, LO_IN, LO_FLOAT, LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "w", &a.w, LO_IN, LO_FLOAT | LO_BIT(LAYEROPS_I8), LO_ANY, LO_ANY));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_one_of(&door, "backward", a.backward, 2));
+  if (a.backward && a.w.type == LAYEROPS_I8)
+    return lo_door_refuse(&door, LAYEROPS_ERROR_UNSUPPORTED,
+                          "backward is 1, but w is i8, which linear_backward does not take");
   if (a.flags)
     return lo_door_refuse(&door, LAYEROPS_ERROR_UNSUPPORTED, "flags is 0x%x, but must be 0",
                           (unsigned)a.flags);

@@ -408,7 +408,8 @@ static void test_weights_pack(void) {
     ok(!w, "  and gives no object");                                                               \
   } while (0)
   PACK(a.w = (layerops_matrix){0}, INVALID, "w is needed, but is absent");
-  PACK(a.w.type = LAYEROPS_I8, UNSUPPORTED, "w is i8", "f32, f16, bf16");
+  PACK(a.w.type = LAYEROPS_U8, UNSUPPORTED, "w is u8", "f32, f16, bf16, i8");
+  PACK(a.w.type = LAYEROPS_I8; a.backward = 1, UNSUPPORTED, "backward is 1, but w is i8");
   PACK(a.w.stride = 5, INVALID, "w", "stride 5", "cols 6");
   PACK(a.w.host = NULL; a.w.buffer = small, INVALID, "w ends at byte 120", "64 bytes");
   PACK(a.w.host = NULL; a.w.buffer = foreign, INVALID, "w lies in a buffer of reference", "cpu");

@@ -65,7 +65,7 @@ static void pack_task(void *arg, int64_t task) {
   lo_grouped_words w = t->w;
   w.from += j * (w.k_major ? 1 : w.row) * (int64_t)layerops_type_size(w.type);
   lo_grouped_pack_panels(t->isa, to->dot, &w, to->k, j_end - j, to->panels + j * words,
-                         to->sums + j);
+                         to->dot->type == LAYEROPS_BF16 ? NULL : to->sums + j);
 }
 
 void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerops_matrix *w,
@@ -82,13 +82,22 @@ void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerop
   if (n && k) lo_parallel(ctx, t.tasks, pack_task, &t);
 }
 
+/* Elements of a run of words as they were before. */
+static void restore_run(const lo_grouped *dot, const uint32_t *words, char *to, int64_t count) {
+  const int16_t *wide = (const void *)words;
+  if (dot->type != LAYEROPS_I32)
+    memcpy(to, words, (size_t)(count * dot->size));
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = (char)wide[i];
+}
+
 void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
                        const layerops_matrix *w) {
   enum { STRETCH = 64 };
   uint32_t rows[LO_GROUPED_PANEL * STRETCH];
   const lo_grouped *dot = packed->dot;
   const int64_t panel = dot->panel, words = lo_grouped_depth(dot, packed->k), group = 4 / dot->size;
-  const int64_t stride = w->stride * dot->size;
+  const int64_t size = (int64_t)layerops_type_size(w->type);
   char *to = lo_address(w);
   for (int64_t j = 0; j < packed->n && packed->k; j += panel)
     for (int64_t g = 0; g * group < packed->k; g += STRETCH) {
@@ -98,7 +107,6 @@ void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
       const float *from = (const float *)(const void *)(packed->panels + j * words + g * panel);
       isa->transpose(from, panel, (float *)(void *)rows, STRETCH, length, columns);
       for (int64_t c = 0; c < columns; c++)
-        memcpy(to + (j + c) * stride + k * dot->size, rows + c * STRETCH,
-               (size_t)(count * dot->size));
+        restore_run(dot, rows + c * STRETCH, to + ((j + c) * w->stride + k) * size, count);
     }
 }

@@ -65,7 +65,7 @@ int64_t lo_grouped_pack_bytes(const lo_grouped *dot, int64_t n, int64_t k);
 void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerops_matrix *w,
                      bool k_major, void *memory, lo_grouped_packed *packed);
 
-/* Back to rows of W, whose elements are as the loop reads them. */
+/* Back to rows of W. */
 void lo_grouped_unpack(const lo_isa *isa, const lo_grouped_packed *packed,
                        const layerops_matrix *w);
 /* op(B) where it is packed weights in such a layout, else NULL (weights.c). */

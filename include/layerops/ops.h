@@ -295,7 +295,9 @@ LAYEROPS_DECLARE_OP(gather)
  * linear layer in the layout that the device's kernels read, for weights that are used again: a
  * call with `packed` in place of `w` packs nothing itself. Where a device has no layout of its own,
  * the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a call with w
- * may add up in another order, where packing would take longer than the product.)
+ * may add up in another order, where packing would take longer than the product. Sums of 8-bit
+ * integers are exact either way.) Packed weights of i8 serve an X of u8 and of i8, with and without
+ * zero points.
  *
  * The object belongs to the context's device. All its contexts may use it, in parallel, since a
  * call only reads it; but update and destroy are not for a time when another thread calls with it,
@@ -304,8 +306,9 @@ LAYEROPS_DECLARE_OP(gather)
  * it, which sees later updates. On the CPU it is of the instruction set that its context ran
  * (LAYEROPS_CPU_ISA): a context that runs another refuses it, INVALID. */
 typedef struct layerops_weights_args {
-  layerops_matrix w; /* f32, f16 or bf16, in a buffer or in host memory; not kept */
-  int32_t backward;  /* 1: keep also what dX = dZ W needs, which linear_backward computes */
+  layerops_matrix w; /* f32, f16, bf16 or i8, in a buffer or in host memory; not kept */
+  int32_t backward;  /* 1: keep also what dX = dZ W needs, which linear_backward computes; not of
+                        i8 */
   uint32_t flags;    /* 0 */
 } layerops_weights_args;
 LAYEROPS_API layerops_status layerops_weights_pack_(layerops_context *ctx,

@@ -33,7 +33,7 @@ static void must(cf_session *s, layerops_status status, const char *what) {
 static void make(cf_session *s, weights *o, layerops_type type, int64_t n, int64_t k) {
   memset(o, 0, sizeof *o);
   for (int round = 0; round < ROUNDS; round++) {
-    o->w[round] = cf_matrix(s, "w", type, n, k, CF_REAL);
+    o->w[round] = cf_matrix(s, "w", type, n, k, type == LAYEROPS_I8 ? CF_RANGE : CF_REAL);
     s->narrow = true;
     o->unpacked[round] = cf_output(s, "unpacked", type, n, k, CF_NAN);
     s->narrow = false;
@@ -61,15 +61,18 @@ static layerops_matrix pack(cf_session *s, weights *o, int side, int round, bool
   return tight;
 }
 
-/* The CPU may add in another order where packing one call's W would not pay. */
 static void same_bits(cf_session *s, cf_operand *packed, cf_operand *plain) {
-  if (s->on_host) return;
   double *a = cf_read(s, packed, CF_DEVICE), *b = cf_read(s, plain, CF_DEVICE);
   for (int64_t i = 0; i < packed->count; i++)
     if (memcmp(&a[i], &b[i], sizeof *a)) {
       cf_fail(s, "%s[%" PRId64 "] is %.9g with packed, %.9g with w", packed->name, i, a[i], b[i]);
       return;
     }
+}
+
+/* The CPU may add in another order where packing one call's W would not pay. */
+static void same_sums(cf_session *s, cf_operand *packed, cf_operand *plain) {
+  if (!s->on_host) same_bits(s, packed, plain);
 }
 
 static void end(cf_session *s, weights *o) {
@@ -126,7 +129,7 @@ static void forward_case(cf_session *s, layerops_type type, int64_t m, int64_t n
     const double *sums = cf_magnitudes(s, x, 0, o.w[round], 1);
     bound(s, y[round], sums, cf_steps(type, k), bias);
     bound(s, plain[round], sums, cf_steps(type, k), bias);
-    same_bits(s, y[round], plain[round]);
+    same_sums(s, y[round], plain[round]);
   }
   end(s, &o);
 }
@@ -143,6 +146,64 @@ static void random_forward(cf_session *s, layerops_type type) {
     s->layout = (cf_layout){cf_below(s, 9), cf_below(s, 9), 0};
     int64_t m = 1 + cf_below(s, 90), n = 1 + cf_below(s, 150), k = 1 + cf_below(s, 1500);
     forward_case(s, type, m, n, k);
+  }
+}
+
+/* W of i8, X of u8 or i8. The sum is exact; its conversion rounds once, and the scale. */
+static void integer_case(cf_session *s, layerops_type type, int64_t m, int64_t n, int64_t k,
+                         bool zero) {
+  weights o;
+  cf_operand *y[ROUNDS], *plain[ROUNDS];
+  cf_case(s, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " zero_x=%d offset=%" PRId64 " pad=%" PRId64,
+          m, n, k, zero, s->layout.offset, s->layout.pad);
+  make(s, &o, LAYEROPS_I8, n, k);
+  cf_operand *x = cf_matrix(s, "x", type, m, k, CF_RANGE);
+  cf_operand *scale = cf_matrix(s, "scale_w", LAYEROPS_F32, 1, n, CF_REAL);
+  cf_operand *zeros = zero ? cf_matrix(s, "zero_x", LAYEROPS_I32, 1, m, CF_INTEGER) : NULL;
+  for (int round = 0; round < ROUNDS; round++) {
+    y[round] = cf_output(s, "y", LAYEROPS_F32, m, n, CF_NAN);
+    plain[round] = cf_output(s, "y of w", LAYEROPS_F32, m, n, CF_NAN);
+  }
+  CF_SIDES(s, side) {
+    for (int round = 0; round < ROUNDS; round++) {
+      layerops_matrix w = pack(s, &o, side, round, false);
+      layerops_linear_forward_args args = {.x = cf_on(x, side),
+                                           .packed = o.packed[side],
+                                           .scale_w = cf_on(scale, side),
+                                           .zero_x = cf_on(zeros, side),
+                                           .y = cf_on(y[round], side)};
+      CF_CALL(s, side, linear_forward, &args);
+      args.packed = NULL;
+      args.w = w;
+      args.y = cf_on(plain[round], side);
+      CF_CALL(s, side, linear_forward, &args);
+    }
+  }
+  for (int round = 0; round < ROUNDS; round++) {
+    const double *sums = cf_magnitudes(s, x, 0, o.w[round], 1);
+    double *bounds = cf_bound(s, y[round]), *plain_bounds = cf_bound(s, plain[round]);
+    for (int64_t i = 0; i < m * n; i++) /* |zero_x| <= 4, |w| <= 128 */
+      bounds[i] = plain_bounds[i] =
+          2.5 * CF_U * fabs(scale->values[i % n]) * (sums[i] + (zero ? 512.0 * (double)k : 0));
+    cf_add_store(s, y[round]);
+    cf_add_store(s, plain[round]);
+    same_bits(s, y[round], plain[round]);
+  }
+  end(s, &o);
+}
+
+static void integers(cf_session *s, layerops_type type) {
+  for (int64_t i = 0; i < CF_COUNT(shapes); i++) {
+    s->layout = layouts[i % CF_COUNT(layouts)];
+    integer_case(s, type, shapes[i][0], shapes[i][1], shapes[i][2], i % 2);
+  }
+}
+
+static void random_integers(cf_session *s, layerops_type type) {
+  for (int i = 0; i < (s->options->full ? 150 : 25); i++) {
+    s->layout = (cf_layout){cf_below(s, 9), cf_below(s, 9), 0};
+    int64_t m = 1 + cf_below(s, 90), n = 1 + cf_below(s, 150), k = 1 + cf_below(s, 1500);
+    integer_case(s, type, m, n, k, cf_below(s, 2));
   }
 }
 
@@ -181,7 +242,7 @@ static void backward_case(cf_session *s, layerops_type type, int64_t m, int64_t 
     const double *sums = cf_magnitudes(s, dy, 0, o.w[round], 0);
     bound(s, dx[round], sums, cf_steps(type, n), NULL);
     bound(s, plain[round], sums, cf_steps(type, n), NULL);
-    same_bits(s, dx[round], plain[round]);
+    same_sums(s, dx[round], plain[round]);
   }
   end(s, &o);
 }
@@ -196,6 +257,9 @@ static void backward(cf_session *s, layerops_type type) {
 const cf_check cf_packed_checks[] = {
     {LAYEROPS_OP_linear_forward, "packed weights", CF_FLOATS, CF_EVERY, forward},
     {LAYEROPS_OP_linear_forward, "packed weights of random shapes", CF_FLOATS, 0, random_forward},
+    {LAYEROPS_OP_linear_forward, "packed weights of integers", CF_BYTES, CF_EVERY, integers},
+    {LAYEROPS_OP_linear_forward, "packed weights of integers, random shapes", CF_BYTES, 0,
+     random_integers},
     {LAYEROPS_OP_linear_backward, "packed weights", CF_FLOATS, CF_EVERY, backward},
     {0},
 };
