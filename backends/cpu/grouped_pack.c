@@ -45,7 +45,8 @@ static int64_t panels_of(const lo_grouped *dot, int64_t n) {
 }
 
 int64_t lo_grouped_pack_bytes(const lo_grouped *dot, int64_t n, int64_t k) {
-  return panels_of(dot, n) * dot->panel * (lo_grouped_depth(dot, k) + 1) * 4;
+  return panels_of(dot, n) * dot->panel * (lo_grouped_depth(dot, k) + 1) * 4 +
+         lo_grouped_dot_columns(dot, n, k) * lo_grouped_dot_row(dot, k);
 }
 
 typedef struct job {
@@ -68,18 +69,28 @@ static void pack_task(void *arg, int64_t task) {
                          to->dot->type == LAYEROPS_BF16 ? NULL : to->sums + j);
 }
 
+/* Rows a multiple of 4 KiB apart would fall into the same set of L1. */
+static void pack_rows(const lo_grouped_packed *to, const lo_grouped_words *w) {
+  const int64_t dots = lo_grouped_dot_columns(to->dot, to->n, to->k), size = to->dot->size;
+  for (int64_t j = 0; j < dots && !w->k_major; j++)
+    memcpy(to->rows + j * lo_grouped_dot_row(to->dot, to->k),
+           w->from + (to->n - dots + j) * w->row * size, (size_t)(to->k * size));
+}
+
 void lo_grouped_pack(layerops_context *ctx, const lo_grouped *dot, const layerops_matrix *w,
                      bool k_major, void *memory, lo_grouped_packed *packed) {
   const int64_t n = k_major ? w->cols : w->rows, k = k_major ? w->rows : w->cols;
   const int64_t panels = panels_of(dot, n);
   *packed = (lo_grouped_packed){.dot = dot, .n = n, .k = k, .panels = memory};
   packed->sums = (int32_t *)(packed->panels + panels * dot->panel * lo_grouped_depth(dot, k));
+  packed->rows = (char *)(packed->sums + panels * dot->panel);
   memset(packed->sums, 0, (size_t)(panels * dot->panel) * sizeof *packed->sums);
   job t = {lo_cpu_of(ctx)->isa, packed, lo_grouped_w(dot, w, k_major), 1};
   t.w.from = lo_plane_of(w, 0).base;
   t.tasks = lo_parallel_width(ctx, 0.1 * (double)n * (double)k);
   if (t.tasks > panels) t.tasks = panels;
   if (n && k) lo_parallel(ctx, t.tasks, pack_task, &t);
+  pack_rows(packed, &t.w);
 }
 
 /* Elements of a run of words as they were before. */

@@ -37,6 +37,34 @@ const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, laye
   return choice ? choice->dot : NULL;
 }
 
+/* ---- Dot tiles ---- */
+
+/* In multiply-adds of a vector for each row of X: words of k times vectors for tiles, of which
+ * those of one vector are bound by their loads; for dot tiles the steps of a vector along k, and
+ * adding up its lanes. Of n and k alone, as a row's bits must not depend on other rows. */
+int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k) {
+  const int64_t lanes = dot->panel / 2, rest = n % lanes, words = lo_grouped_depth(dot, k);
+  const int64_t steps = (words + 15) / 16, total = 6;
+  if (!dot->dots || !rest || !k) return 0;
+  const int64_t tiles = n / lanes % 2 ? words : words + words / 3;
+  return rest * (steps + total) + steps < tiles ? rest : 0;
+}
+
+/* Both operands lie in rows as they are multiplied, and what is subtracted from sums is known. */
+static int64_t dot_columns(const lo_grouped_plan *plan) {
+  if (plan->x.k_major || plan->w.k_major || plan->x.change == LO_GROUPED_WIDEN) return 0;
+  if (plan->corrects && !plan->packed) return 0;
+  return lo_grouped_dot_columns(plan->dot, plan->n, plan->k);
+}
+
+/* Few columns, densely: an activation then runs over no idle lanes. */
+static bool epilogue_is_dense(const lo_grouped_plan *plan) {
+  lo_finish rest = plan->finish;
+  rest.activation = LAYEROPS_IDENTITY;
+  return plan->dots <= plan->dot->panel / 4 && rest.alpha == 1.0f && lo_finish_is_simple(&rest) &&
+         rest.c.type != LAYEROPS_I32;
+}
+
 /* Scales and zero points as arrays, a single one with step 0. */
 static void set_scaling(lo_grouped_plan *plan) {
   static const float one = 1;
@@ -86,7 +114,7 @@ static double piece_ns(const lo_grouped_plan *plan, int64_t rows, int64_t column
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
  * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
 static void choose_cuts(lo_grouped_plan *plan, int64_t threads) {
-  const int64_t panels = cuts(plan->n, plan->dot->panel);
+  const int64_t panels = most(cuts(plan->tiled, plan->dot->panel), 1);
   double best = 0;
   for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
     int64_t columns = least(threads / rows, panels);
@@ -125,7 +153,8 @@ static void place_stripes(int64_t l2, int64_t rows, lo_grouped_plan *plan) {
 static void choose_blocks(int64_t l2, lo_grouped_plan *plan) {
   const lo_grouped *dot = plan->dot;
   const int64_t half = l2 / 2, rows = cuts(plan->m, plan->row_cuts);
-  const int64_t columns = cuts(cuts(plan->n, dot->panel), plan->column_cuts) * dot->panel;
+  const int64_t columns =
+      most(cuts(cuts(plan->tiled, dot->panel), plan->column_cuts), 1) * dot->panel;
   plan->block_k = even(plan->k, half / 4 / (dot->panel * dot->size), dot->depth);
   const int64_t words = lo_grouped_depth(dot, plan->block_k);
   plan->block_n = even(columns, half / 4 / words, dot->panel);
@@ -160,6 +189,9 @@ bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
   plan->integers = dot->type != LAYEROPS_BF16;
   if (plan->integers) set_scaling(plan);
   plan->out_in_registers = runs_in_registers(plan);
+  plan->dots = dot_columns(plan);
+  plan->tiled = plan->n - plan->dots;
+  plan->dense = epilogue_is_dense(plan);
   choose_pieces(ctx, plan);
   choose_blocks(cpu->caches.l2, plan);
   return true;

@@ -191,17 +191,106 @@ static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, in
   if (last) finish_tile(t, b, tile.c, tile.c_row, i, rows, j, columns);
 }
 
+/* ---- Dots ---- */
+
+/* A block of sums: rows x columns from (i, j) on. */
+typedef struct dots {
+  int64_t i, rows, j, columns;
+  uint32_t *sums;
+  int64_t row; /* of sums */
+} dots;
+
+static const char *row_of_w(const piece *t, int64_t j, int64_t *row) {
+  const lo_grouped_plan *plan = t->plan;
+  const lo_grouped_packed *packed = plan->packed;
+  *row = packed ? lo_grouped_dot_row(plan->dot, plan->k) : plan->w.row * plan->dot->size;
+  return packed ? packed->rows + (j - plan->tiled) * *row : element(t->w, &plan->w, j, 0);
+}
+
+static void sum_dots(const piece *t, const dots *d) {
+  const lo_grouped_plan *plan = t->plan;
+  lo_grouped_dots tile = {.x = element(t->x, &plan->x, d->i, 0),
+                          .x_row = plan->x.row * plan->dot->size,
+                          .bytes = plan->k * plan->dot->size,
+                          .flip = plan->x.change == LO_GROUPED_FLIP ? 0x80808080 : 0,
+                          .rows = (int)d->rows,
+                          .columns = (int)d->columns,
+                          .c = d->sums,
+                          .c_row = d->row};
+  tile.w = row_of_w(t, d->j, &tile.w_row);
+  plan->dot->dots(&tile);
+}
+
+/* What isa->integers does, without idle lanes. */
+static void scale_dense(const lo_scaling *s, const dots *d) {
+  for (int64_t r = 0; r < d->rows; r++)
+    for (int64_t c = 0; c < d->columns; c++) {
+      uint32_t *at = &d->sums[r * d->row + c], sum = *at;
+      if (s->column)
+        sum -= ((uint32_t)s->zero[r * s->zero_step] + (uint32_t)s->shift) * (uint32_t)s->column[c];
+      const float scaled = (float)(int32_t)sum * s->row_scale[r * s->row_step];
+      const float result = scaled * s->column_scale[c * s->column_step];
+      memcpy(at, &result, sizeof result);
+    }
+}
+
+static void finish_dense(const piece *t, const block *b, const dots *d) {
+  const lo_isa *isa = t->plan->isa;
+  const lo_finish *f = &t->finish;
+  const int64_t size = (int64_t)layerops_type_size(f->c.type);
+  const lo_scaling scaling = scaling_at(t, b, d->i, d->j);
+  float bias[LO_GROUPED_PANEL], *y = (float *)(void *)d->sums;
+  char *c = f->c.base + (d->i * f->c.stride + d->j) * size;
+  if (t->plan->integers) scale_dense(&scaling, d);
+  if (f->bias.base) {
+    const int64_t from = d->j * (int64_t)layerops_type_size(f->bias.type);
+    isa->load(f->bias.type, f->bias.base + from, bias, d->columns);
+    for (int64_t r = 0; r < d->rows; r++)
+      for (int64_t j = 0; j < d->columns; j++) y[r * d->columns + j] += bias[j];
+  }
+  if (f->activation != LAYEROPS_IDENTITY)
+    isa->activate(f->activation, f->slope, y, y, d->rows * d->columns);
+  const bool tight = f->c.stride == d->columns;
+  const int64_t runs = tight ? 1 : d->rows, run = tight ? d->rows * d->columns : d->columns;
+  for (int64_t r = 0; r < runs; r++)
+    isa->store(f->c.type, y + r * run, c + r * f->c.stride * size, run);
+}
+
+/* Rows from i on against the columns j to j_end. */
+static void run_dots(const piece *t, int64_t i, int64_t rows, int64_t j, int64_t j_end) {
+  enum { ROWS = 64 };
+  const lo_grouped_plan *plan = t->plan;
+  uint32_t sums[ROWS * LO_GROUPED_PANEL] __attribute__((aligned(64)));
+  const block b = {.j = plan->tiled,
+                   .sums = plan->packed ? plan->packed->sums + plan->tiled : NULL};
+  for (int64_t end = i + rows; i < end; i += ROWS)
+    for (int64_t at = j; at < j_end; at += LO_GROUPED_PANEL) {
+      dots d = {i, least(ROWS, end - i), at, least(LO_GROUPED_PANEL, j_end - at), sums, 0};
+      d.row = plan->dense ? d.columns : LO_GROUPED_PANEL;
+      for (int64_t r = 0; r < d.rows; r++)
+        for (int64_t c = d.columns; c < d.row; c++) sums[r * d.row + c] = 0;
+      sum_dots(t, &d);
+      if (plan->dense)
+        finish_dense(t, &b, &d);
+      else
+        finish_tile(t, &b, sums, d.row, d.i, d.rows, d.j, d.columns);
+    }
+}
+
 /* Rows in slabs of nearly equal height, in whole units; each stays in cache while all panels pass.
  */
 static void run_block(const piece *t, block *b, int64_t rows) {
   const lo_grouped *dot = t->plan->dot;
   const int64_t slabs = (rows + dot->rows - 1) / dot->rows, unit = dot->row_unit;
   const int64_t panels = (b->columns + dot->panel - 1) / dot->panel;
+  const bool with_dots = t->plan->dots && b->j + b->columns == t->plan->tiled &&
+                         b->k + b->depth == t->plan->k; /* while the slab is in cache */
   const int64_t height = ((rows + slabs - 1) / slabs + unit - 1) / unit * unit;
   for (int64_t done = 0; done < rows; done += height) {
     const int64_t i = b->stripe + done, here = least(height, rows - done);
     place_x(t, b, i, here);
     for (int64_t q = 0; q < panels; q++) run_tile(t, b, i, here, q);
+    if (with_dots) run_dots(t, i, here, t->plan->tiled, t->plan->n);
   }
 }
 
@@ -227,12 +316,14 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
 
 static void run_piece(const piece *t, int64_t cut) {
   const lo_grouped_plan *plan = t->plan;
-  const int64_t panel = plan->dot->panel, panels = (plan->n + panel - 1) / panel;
+  const int64_t panel = plan->dot->panel, panels = (plan->tiled + panel - 1) / panel;
   int64_t i, i_end, j, j_end;
   lo_share(plan->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
   lo_share(panels, plan->column_cuts, cut % plan->column_cuts, &j, &j_end);
   j *= panel;
-  j_end = least(j_end * panel, plan->n);
+  j_end = least(j_end * panel, plan->tiled);
+  if (!plan->tiled) run_dots(t, i, i_end - i, 0, plan->n);
+  if (!plan->tiled) return;
   for (; i < i_end; i += plan->stripe) run_stripe(t, i, least(i + plan->stripe, i_end), j, j_end);
 }
 

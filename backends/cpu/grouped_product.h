@@ -6,6 +6,7 @@
  *       for blocks of k
  *         for slabs of rows          X in place, or copied as words
  *           panels                   a tile; behind the last block of k scales and the epilogue
+ *           columns that fill a vector badly: dot tiles, which read rows of W
  *
  * Sums of a block of k go on from the stored ones, so that bits depend on no cut. */
 #ifndef LO_CPU_DOT_PRODUCT_H
@@ -14,12 +15,13 @@
 #include "backends/cpu/product.h"
 
 /* A whole W in the layout of a main loop: panel after panel, then the sums of its columns (of
- * integers). */
+ * integers), then the rows of W that dot tiles read. */
 typedef struct lo_grouped_packed {
   const lo_grouped *dot;
   int64_t n, k;
   uint32_t *panels;
   int32_t *sums;
+  char *rows;
 } lo_grouped_packed;
 
 typedef struct lo_grouped_plan {
@@ -29,6 +31,8 @@ typedef struct lo_grouped_plan {
   const lo_grouped_packed *packed; /* NULL: W is packed block by block */
   lo_grouped_words x, w;           /* how the operands become words; `from` is set later */
   int64_t m, n, k;                 /* k is 0 where alpha is */
+  int64_t dots, tiled;             /* columns by dot tiles: the last of n; and the others */
+  bool dense;                      /* their epilogue runs over dense sums */
   int64_t words;                   /* of k, padded to the loop's depth */
   bool integers, x_in_place, corrects;
   bool copies_stripes; /* X is copied a stripe at a time, once for all columns; else slab by slab */
@@ -58,6 +62,14 @@ void lo_grouped_pack_panels(const lo_isa *isa, const lo_grouped *dot, const lo_g
 
 /* The main loop that multiplies operands of these types, or NULL. Sets ctx->kernel. */
 const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b);
+
+/* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
+int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);
+
+/* Bytes from one packed row for dot tiles to the next. */
+static inline int64_t lo_grouped_dot_row(const lo_grouped *dot, int64_t k) {
+  return lo_copied_row((k * dot->size + 3) / 4) * 4;
+}
 
 /* Packs the whole of W [n,k] (k_major: stored [k,n]) to memory of lo_grouped_pack_bytes(), aligned
  * to a cache line. */

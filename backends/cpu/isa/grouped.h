@@ -48,6 +48,16 @@ typedef struct lo_grouped_tile {
   const lo_grouped_out *out; /* where the loop has it: y is written in place of C */
 } lo_grouped_tile;
 
+/* c[r][j] = the sum over k of x[r][k] w[j][k], in an order that depends on k alone. */
+typedef struct lo_grouped_dots {
+  const char *x, *w;
+  int64_t x_row, w_row, bytes; /* from row to row; of a row */
+  uint32_t flip;               /* bits of X to be changed */
+  int rows, columns;
+  uint32_t *c;
+  int64_t c_row; /* words */
+} lo_grouped_dots;
+
 typedef struct lo_grouped {
   /* What the elements are: BF16; U8 (X) by I8 (W); or, both widened to 16 bits, I32 for want of a
    * name. X of that type and row-major is read in place. */
@@ -60,6 +70,7 @@ typedef struct lo_grouped {
   double flops_per_ns; /* about what a core does: decides only whether threads pay */
   unsigned out_types;  /* of `out`: bits 1 << type */
   void (*run)(const lo_grouped_tile *tile);
+  void (*dots)(const lo_grouped_dots *tile); /* NULL: has none */
   void (*begin)(void), (*end)(void); /* around the tiles of a task; NULL: nothing to do */
 } lo_grouped;
 
