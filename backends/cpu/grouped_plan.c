@@ -91,6 +91,7 @@ static void set_scaling(lo_grouped_plan *plan) {
 static bool x_serves_in_place(const lo_grouped_plan *plan) {
   const int64_t row = plan->x.row * plan->dot->size, panels = cuts(plan->n, plan->dot->panel);
   if (plan->x.change != LO_GROUPED_COPY || plan->x.k_major) return false;
+  if (plan->streams) return true;
   return !(row % 4096 == 0 && plan->m > 8 && panels >= 2) && !(row % 4 && panels >= 8);
 }
 
@@ -145,7 +146,7 @@ static void place_stripes(int64_t l2, int64_t rows, lo_grouped_plan *plan) {
   plan->copies_stripes = plan->packed && !plan->x_in_place && bytes > l2 / 4;
   if (!plan->copies_stripes) return;
   plan->x_row = row;
-  plan->stripe = even(rows, least(plan->stripe, 8 * l2 / 4 / row), dot->rows);
+  plan->stripe = even(rows, least(plan->stripe, 8 * l2 / 4 / row), plan->slab);
   plan->x_bytes = round_up(round_up(plan->stripe, dot->row_unit) * row * 4, 64);
 }
 
@@ -162,7 +163,7 @@ static void choose_blocks(int64_t l2, lo_grouped_plan *plan) {
   const bool cut = plan->k > plan->block_k;
   plan->stripe = cut ? even(rows, half / 4 / plan->wide, dot->rows) : most(rows, 1);
   plan->x_row = lo_copied_row(words);
-  plan->x_bytes = round_up(dot->rows * plan->x_row * 4, 64);
+  plan->x_bytes = round_up(plan->slab * plan->x_row * 4, 64);
   place_stripes(l2, rows, plan);
   if (cut) plan->c_bytes = round_up(round_up(plan->stripe, dot->row_unit) * plan->wide * 4, 64);
   if (plan->packed) return;
@@ -185,10 +186,12 @@ bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
   plan->words = lo_grouped_depth(dot, plan->k);
   plan->x = lo_grouped_x(dot, &p->a, p->trans_a);
   plan->w = lo_grouped_w(dot, &p->b, !p->trans_b);
-  plan->x_in_place = x_serves_in_place(plan);
   plan->integers = dot->type != LAYEROPS_BF16;
   if (plan->integers) set_scaling(plan);
   plan->out_in_registers = runs_in_registers(plan);
+  plan->streams = plan->out_in_registers && dot->run_short && plan->words <= LO_GROUPED_SHORT;
+  plan->slab = plan->streams ? 2 * LO_GROUPED_ROWS : dot->rows;
+  plan->x_in_place = x_serves_in_place(plan);
   plan->dots = dot_columns(plan);
   plan->tiled = plan->n - plan->dots;
   plan->dense = epilogue_is_dense(plan);

@@ -155,7 +155,7 @@ static void run_out(const piece *t, const block *b, lo_grouped_tile *tile, int64
     out.bias = bias;
   }
   tile->out = &out;
-  t->plan->dot->run(tile);
+  (t->plan->streams ? t->plan->dot->run_short : t->plan->dot->run)(tile);
 }
 
 /* The tile of `rows` rows from row i on, and panel q of the block. */
@@ -179,7 +179,7 @@ static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, in
     tile.c_row = plan->wide;
   }
   const bool last = b->k + b->depth == plan->k;
-  if (last) prefetch_c(&t->finish.c, i, rows, j, columns);
+  if (last && !plan->streams) prefetch_c(&t->finish.c, i, rows, j, columns);
   if (last && plan->out_in_registers) {
     run_out(t, b, &tile, i, j);
     return;
@@ -228,8 +228,8 @@ static void scale_dense(const lo_scaling *s, const dots *d) {
       uint32_t *at = &d->sums[r * d->row + c], sum = *at;
       if (s->column)
         sum -= ((uint32_t)s->zero[r * s->zero_step] + (uint32_t)s->shift) * (uint32_t)s->column[c];
-      const float scaled = (float)(int32_t)sum * s->row_scale[r * s->row_step];
-      const float result = scaled * s->column_scale[c * s->column_step];
+      const float scale = s->row_scale[r * s->row_step] * s->column_scale[c * s->column_step];
+      const float result = (float)(int32_t)sum * scale;
       memcpy(at, &result, sizeof result);
     }
 }
@@ -281,7 +281,7 @@ static void run_dots(const piece *t, int64_t i, int64_t rows, int64_t j, int64_t
  */
 static void run_block(const piece *t, block *b, int64_t rows) {
   const lo_grouped *dot = t->plan->dot;
-  const int64_t slabs = (rows + dot->rows - 1) / dot->rows, unit = dot->row_unit;
+  const int64_t most = t->plan->slab, slabs = (rows + most - 1) / most, unit = dot->row_unit;
   const int64_t panels = (b->columns + dot->panel - 1) / dot->panel;
   const bool with_dots = t->plan->dots && b->j + b->columns == t->plan->tiled &&
                          b->k + b->depth == t->plan->k; /* while the slab is in cache */

@@ -44,6 +44,8 @@ typedef struct lo_grouped_plan {
   int64_t w_bytes, sums_bytes, x_bytes, c_bytes; /* scratch of a task */
   lo_scaling scaling;
   bool out_in_registers; /* the main loop runs the epilogue */
+  bool streams;          /* k is short: W in registers, rows stream by */
+  int64_t slab;          /* rows at most that meet a panel at once */
   lo_finish finish;
 } lo_grouped_plan;
 

@@ -14,6 +14,7 @@ isa_sources = \
 	%D%/isa/grouped_out_avx512.h \
 	%D%/isa/grouped_dots_avx512.h \
 	%D%/isa/grouped_scale_avx512.h \
+	%D%/isa/grouped_short.h \
 	%D%/isa/grouped_words.c \
 	%D%/isa/finish.c \
 	%D%/isa/integers.c \

@@ -11,7 +11,7 @@
 
 #include "common/context.h"
 
-enum { LO_GROUPED_ROWS = 32, LO_GROUPED_PANEL = 32 };
+enum { LO_GROUPED_ROWS = 32, LO_GROUPED_PANEL = 32, LO_GROUPED_SHORT = 13 };
 
 /* Sums of integers become sums[r][c] - zero[r] * column[c], in int32 that wraps around; where there
  * are scales, that as a float times both. An array with step 0 is one value for all. */
@@ -70,6 +70,9 @@ typedef struct lo_grouped {
   double flops_per_ns; /* about what a core does: decides only whether threads pay */
   unsigned out_types;  /* of `out`: bits 1 << type */
   void (*run)(const lo_grouped_tile *tile);
+  /* The same for k of at most LO_GROUPED_SHORT words, with `out`, and for any number of rows; NULL:
+   * has none. */
+  void (*run_short)(const lo_grouped_tile *tile);
   void (*dots)(const lo_grouped_dots *tile); /* NULL: has none */
   void (*begin)(void), (*end)(void); /* around the tiles of a task; NULL: nothing to do */
 } lo_grouped;

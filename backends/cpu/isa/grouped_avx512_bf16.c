@@ -17,8 +17,9 @@ typedef __m512i vec;
 #define vec_word(x)     _mm512_set1_epi32((int)(x))
 #define vec_dot(x, w, sums)                                                                        \
   _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sums), (__m512bh)(x), (__m512bh)(w)))
-#define ROWS(X)                                  X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define sums_to_floats(out, sums, r, v, columns) _mm512_castsi512_ps(sums)
+#define ROWS(X)                                    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define OUT_SCALES                                 0
+#define sums_to_floats(out, constants, sums, r, v) _mm512_castsi512_ps(sums)
 
 static inline uint32_t vec_total(vec v) {
   const __m512 f = _mm512_castsi512_ps(v);
@@ -31,6 +32,7 @@ static inline uint32_t vec_total(vec v) {
 #include "backends/cpu/isa/grouped_dots_avx512.h"
 #include "backends/cpu/isa/grouped_out_avx512.h"
 #include "backends/cpu/isa/grouped_kernel.h"
+#include "backends/cpu/isa/grouped_short.h"
 
 const lo_grouped lo_grouped_avx512_bf16 = {.type = LAYEROPS_BF16,
                                            .size = 2,
@@ -42,4 +44,5 @@ const lo_grouped lo_grouped_avx512_bf16 = {.type = LAYEROPS_BF16,
                                            .flops_per_ns = 300,
                                            .out_types = 1u << LAYEROPS_F32 | 1u << LAYEROPS_BF16,
                                            .run = run_tile,
+                                           .run_short = run_short,
                                            .dots = run_dots};

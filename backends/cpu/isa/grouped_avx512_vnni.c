@@ -22,6 +22,7 @@ static inline uint32_t vec_total(vec v) {
 #include "backends/cpu/isa/grouped_dots_avx512.h"
 #include "backends/cpu/isa/grouped_scale_avx512.h"
 #include "backends/cpu/isa/grouped_kernel.h"
+#include "backends/cpu/isa/grouped_short.h"
 
 const lo_grouped lo_grouped_avx512_vnni = {.type = LAYEROPS_U8,
                                            .size = 1,
@@ -33,4 +34,5 @@ const lo_grouped lo_grouped_avx512_vnni = {.type = LAYEROPS_U8,
                                            .flops_per_ns = 600,
                                            .out_types = 1u << LAYEROPS_F32,
                                            .run = run_tile,
+                                           .run_short = run_short,
                                            .dots = run_dots};

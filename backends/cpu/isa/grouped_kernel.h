@@ -3,9 +3,8 @@
  * end within a group, where the rest is read by itself and the partners are zeros.
  *
  * Whoever includes this file defines before: vec, LANES, MAX_ROWS, ROWS(X) (X(1) to X(MAX_ROWS)),
- * GROUP, and, where it has an epilogue in registers, vec_out(tile, sums, rows, vectors);
- * vec_zero(), vec_load(p), vec_store(p, v), vec_word(word), vec_dot(x, w, sums). It may use
- * run_tile. */
+ * GROUP, and, where it has an epilogue in registers, what grouped_out_avx512.h defines; vec_zero(),
+ * vec_load(p), vec_store(p, v), vec_word(word), vec_dot(x, w, sums). It may use run_tile. */
 #include <string.h>
 
 #include "backends/cpu/isa/grouped.h"
@@ -57,9 +56,11 @@ ALWAYS_INLINE void tile(const lo_grouped_tile *t, int rows, int vectors) {
   }
   for (int rest = 1; rest < GROUP; rest++) /* its number of bytes becomes a constant */
     if (t->k % GROUP == rest) step(sums, x, t->x_row, rest * SIZE, w, rows, vectors);
-#ifdef vec_out
+#ifdef sums_to_floats
   if (t->out) {
-    vec_out(t, sums, rows, vectors);
+    const out_constants constants = open_out(t->out, vectors, t->columns);
+#pragma GCC unroll 32
+    for (int r = 0; r < rows; r++) finish_row(t->out, &constants, sums[r], r, vectors);
     return;
   }
 #endif

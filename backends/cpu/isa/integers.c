@@ -19,12 +19,14 @@ static void scale(const lo_integer_tile *t) {
   float columns[LO_GROUPED_PANEL] = {0};
   for (int64_t c = 0; c < t->columns; c++) columns[c] = s->column_scale[c * s->column_step];
   for (int64_t r = 0; r < t->rows; r++) {
-    const float factor = s->row_scale[r * s->row_step];
+    float scales[LO_GROUPED_PANEL];
+    for (int l = 0; l < LO_GROUPED_PANEL; l++)
+      scales[l] = s->row_scale[r * s->row_step] * columns[l];
     for (int64_t c = 0; c < t->columns; c += VECTOR) {
       int32_t sums[VECTOR];
       float x[VECTOR];
       memcpy(sums, t->sums + r * t->row + c, sizeof sums);
-      for (int l = 0; l < VECTOR; l++) x[l] = (float)sums[l] * factor * columns[c + l];
+      for (int l = 0; l < VECTOR; l++) x[l] = (float)sums[l] * scales[c + l];
       memcpy(t->sums + r * t->row + c, x, sizeof x);
     }
   }
