@@ -104,23 +104,26 @@ static bool runs_in_registers(const lo_grouped_plan *plan) {
 /* ---- Pieces ---- */
 
 /* ns that one core takes for rows x columns: the tiles, the epilogue as if k were a little larger,
- * and packing W. */
+ * both operands out of L3, and packing W. */
 static double piece_ns(const lo_grouped_plan *plan, int64_t rows, int64_t columns) {
   const lo_grouped *dot = plan->dot;
   const double wide = (double)round_up(columns, dot->panel), k = (double)plan->k;
   const double pack = plan->packed ? 0 : 0.06 * dot->size * wide * k;
-  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + pack;
+  const double reads = 0.025 * dot->size * k * ((double)rows + wide);
+  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + reads +
+         pack;
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
- * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
+ * the quickest; of equals the one with most cuts of rows, each of which is written by one thread.
+ */
 static void choose_cuts(lo_grouped_plan *plan, int64_t threads) {
   const int64_t panels = most(cuts(plan->tiled, plan->dot->panel), 1);
   double best = 0;
-  for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
+  for (int64_t rows = least(threads, plan->m); rows >= 1; rows--) {
     int64_t columns = least(threads / rows, panels);
     double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->dot->panel);
-    if (rows > 1 && ns >= best) continue;
+    if (best > 0 && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
     plan->column_cuts = columns;
