@@ -54,6 +54,11 @@ static inline int64_t lo_grouped_depth(const lo_grouped *dot, int64_t k) {
   return (k + dot->depth - 1) / dot->depth * dot->depth * dot->size / 4;
 }
 
+/* The columns that are cut into pieces: those of tiles, unless there are none. */
+static inline int64_t lo_grouped_cut_columns(const lo_grouped_plan *plan) {
+  return plan->tiled ? plan->tiled : plan->n;
+}
+
 /* How operands become the loop's words. */
 lo_grouped_words lo_grouped_x(const lo_grouped *dot, const layerops_matrix *x, bool k_major);
 lo_grouped_words lo_grouped_w(const lo_grouped *dot, const layerops_matrix *w, bool k_major);
