@@ -45,7 +45,7 @@ layerops_status bench_call_matrix(struct bench_call *call, const void *host, lay
 
 static layerops_type type_of(const struct bench_type *type) {
   for (layerops_type t = 1; t < LAYEROPS_TYPE_COUNT; t++)
-    if (!strcmp(layerops_type_name(t), type->name)) return t;
+    if (!strcmp(layerops_type_name(t), type->element)) return t;
   return LAYEROPS_NONE_TYPE;
 }
 
@@ -68,16 +68,20 @@ layerops_status bench_call_pack(struct bench_call *call) {
 static layerops_status make_dense(struct bench_call *call, const struct bench_operands *o,
                                   bool packed) {
   const struct bench_row *row = o->row;
-  layerops_type type = type_of(o->type);
+  layerops_type type = type_of(o->type), wide = type_of(bench_type_y(o->type));
   layerops_linear_forward_args *a = &call->args.linear_forward;
   call->op = LAYEROPS_OP_linear_forward;
   a->activation = row->activation;
   TRY(layerops_supports(call->ctx, call->op, type));
   TRY(bench_call_matrix(call, o->x, type, 1, row->m, row->k, &a->x));
-  TRY(bench_call_matrix(call, o->w, type, 1, row->n, row->k, &a->w));
+  TRY(bench_call_matrix(call, o->w, type_of(bench_type_w(o->type)), 1, row->n, row->k, &a->w));
   if (packed) TRY(pack(call));
-  TRY(bench_call_matrix(call, o->bias, type, 1, 1, row->n, &a->bias));
-  return bench_call_matrix(call, o->y, type, 1, row->m, row->n, &a->y);
+  TRY(bench_call_matrix(call, o->bias, wide, 1, 1, row->n, &a->bias));
+  if (o->scale_w) {
+    TRY(bench_call_matrix(call, &o->scale_x, LAYEROPS_F32, 1, 1, 1, &a->scale_x));
+    TRY(bench_call_matrix(call, o->scale_w, LAYEROPS_F32, 1, 1, row->n, &a->scale_w));
+  }
+  return bench_call_matrix(call, o->y, wide, 1, row->m, row->n, &a->y);
 }
 
 static layerops_status make_sparse(struct bench_call *call, const struct bench_operands *o) {
@@ -111,7 +115,7 @@ layerops_status bench_call_fetch(struct bench_call *call, const struct bench_ope
   const layerops_matrix *y = call->op == LAYEROPS_OP_linear_forward
                                  ? &call->args.linear_forward.y
                                  : &call->args.bsr_linear_forward.y;
-  int64_t bytes = y->rows * y->cols * (int64_t)operands->type->size;
+  int64_t bytes = y->rows * y->cols * (int64_t)bench_type_y(operands->type)->size;
   return layerops_buffer_read(call->ctx, y->buffer, operands->y, bytes);
 }
 

@@ -9,12 +9,16 @@
 
 #define MAX_SAMPLES 1024
 
-const struct bench_type bench_types[] = {{"f32", 4, 0x1p-24, 0x1p-149},
-                                         {"f16", 2, 0x1p-11, 0x1p-25},
-                                         {"bf16", 2, 0x1p-8, 0x1p-133},
-                                         {NULL, 0, 0, 0}};
+enum { F32, F16, BF16, U8, I8 };
 
-enum { F32, F16, BF16 };
+static const struct bench_type i8 = {"i8", "i8", 1, 0, 0, I8, NULL, NULL};
+
+const struct bench_type bench_types[] = {
+    {"f32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL},
+    {"f16", "f16", 2, 0x1p-11, 0x1p-25, F16, NULL, NULL},
+    {"bf16", "bf16", 2, 0x1p-8, 0x1p-133, BF16, NULL, NULL},
+    {"int8", "u8", 1, 0x1p-24, 0x1p-149, U8, &i8, &bench_types[F32]},
+    {NULL, NULL, 0, 0, 0, 0, NULL, NULL}};
 
 const struct bench_type *bench_type_find(const char *name) {
   for (const struct bench_type *t = bench_types; t->name; t++)
@@ -63,24 +67,38 @@ static double from_bf16(uint16_t bits) {
   return value;
 }
 
+static long to_integer(float value, float low, float high) {
+  return lrintf(fminf(fmaxf(value, low), high));
+}
+
 double bench_load(const struct bench_type *type, const void *array, int64_t index) {
-  switch (type - bench_types) {
+  switch (type->format) {
   case F32:
     return ((const float *)array)[index];
   case F16:
     return from_f16(((const uint16_t *)array)[index]);
+  case U8:
+    return ((const uint8_t *)array)[index];
+  case I8:
+    return ((const int8_t *)array)[index];
   default:
     return from_bf16(((const uint16_t *)array)[index]);
   }
 }
 
 void bench_store(const struct bench_type *type, void *array, int64_t index, float value) {
-  switch (type - bench_types) {
+  switch (type->format) {
   case F32:
     ((float *)array)[index] = value;
     break;
   case F16:
     ((uint16_t *)array)[index] = to_f16(value);
+    break;
+  case U8:
+    ((uint8_t *)array)[index] = (uint8_t)to_integer(value, 0, 255);
+    break;
+  case I8:
+    ((int8_t *)array)[index] = (int8_t)to_integer(value, -128, 127);
     break;
   default:
     ((uint16_t *)array)[index] = to_bf16(value);
@@ -112,39 +130,60 @@ void bench_normal(const struct bench_type *type, void *array, int64_t count, dou
 
 /* Whether the machine has the memory at all: what it promises beyond that, it kills for. Twice,
    since the library holds a copy. */
-static bool fits_memory(const struct bench_row *row, size_t size) {
+static bool fits_memory(const struct bench_row *row, const struct bench_type *type) {
   double m = (double)row->m, n = (double)row->n, k = (double)row->k;
   double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  return 2 * (double)size * (m * k + n * k + m * n) < memory;
+  double size = (double)type->size, y_size = (double)bench_type_y(type)->size;
+  return 2 * (size * (m * k + n * k) + y_size * m * n) < memory;
 }
 
 static void *allocate(int64_t elements, size_t size) {
   return aligned_alloc(64, ((size_t)elements * size + 127) / 64 * 64);
 }
 
+/* Numbers of integers are so many to 1. */
+static const float x_steps = 64, w_steps = 32;
+
+static bool make_scales(struct bench_operands *o) {
+  o->scale_w = allocate(o->row->n, sizeof *o->scale_w);
+  o->scale_x = 1 / x_steps;
+  for (int64_t j = 0; o->scale_w && j < o->row->n; j++)
+    o->scale_w[j] = (float)(8 + j % 7) / 8 / (w_steps * sqrtf((float)o->row->k));
+  return o->scale_w != NULL;
+}
+
+static void fill(struct bench_operands *o, uint64_t seed) {
+  const struct bench_row *row = o->row;
+  const double root = sqrt((double)row->k);
+  const bool integers = o->scale_w != NULL;
+  bench_normal(o->type, o->x, row->m * row->k, integers ? x_steps : 1, seed, 0);
+  bench_normal(bench_type_w(o->type), o->w, o->w_count, integers ? w_steps : 1 / root, seed, 1);
+  if (o->bias) bench_normal(bench_type_y(o->type), o->bias, row->n, 1, seed, 2);
+  bench_operands_poison(o);
+}
+
 bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
                          struct bench_operands *o) {
+  const size_t y_size = bench_type_y(type)->size;
   *o = (struct bench_operands){.row = row, .type = type, .w_count = row->n * row->k};
-  bool good = fits_memory(row, type->size);
+  bool good = fits_memory(row, type);
   if (!good) return false;
   if (row->block) {
     good = bench_pattern_make(row->id, row->pattern, row->n / row->block, row->k / row->block,
                               row->density, &o->pattern);
     o->w_count = good ? bench_pattern_kept(&o->pattern) * row->block * row->block : 0;
   } else {
-    o->bias = allocate(row->n, type->size);
+    o->bias = allocate(row->n, y_size);
   }
+  if (type->w) good = make_scales(o) && good;
   o->x = allocate(row->m * row->k, type->size);
-  o->w = allocate(o->w_count, type->size);
-  o->y = allocate(row->m * row->n, type->size);
+  o->w = allocate(o->w_count, bench_type_w(type)->size);
+  o->y = allocate(row->m * row->n, y_size);
   if (!good || !o->x || !o->w || !o->y || (!row->block && !o->bias)) {
     bench_operands_free(o);
     return false;
   }
-  bench_normal(type, o->x, row->m * row->k, 1, seed, 0);
-  bench_normal(type, o->w, o->w_count, 1 / sqrt((double)row->k), seed, 1);
-  if (o->bias) bench_normal(type, o->bias, row->n, 1, seed, 2);
-  bench_operands_poison(o);
+  fill(o, seed);
   return true;
 }
 
@@ -153,12 +192,13 @@ void bench_operands_free(struct bench_operands *o) {
   free(o->x);
   free(o->w);
   free(o->bias);
+  free(o->scale_w);
   free(o->y);
   *o = (struct bench_operands){0};
 }
 
 void bench_operands_poison(struct bench_operands *o) {
-  memset(o->y, 0xff, (size_t)(o->row->m * o->row->n) * o->type->size);
+  memset(o->y, 0xff, (size_t)(o->row->m * o->row->n) * bench_type_y(o->type)->size);
 }
 
 static double activate(int activation, double z) {
@@ -186,7 +226,8 @@ static double activate(int activation, double z) {
 static void dot(const struct bench_operands *o, int64_t x, int64_t w, int64_t count, double *sum,
                 double *size) {
   for (int64_t l = 0; l < count; l++) {
-    double product = bench_load(o->type, o->x, x + l) * bench_load(o->type, o->w, w + l);
+    double product =
+        bench_load(o->type, o->x, x + l) * bench_load(bench_type_w(o->type), o->w, w + l);
     *sum += product;
     *size += fabs(product);
   }
@@ -196,11 +237,13 @@ static void dot(const struct bench_operands *o, int64_t x, int64_t w, int64_t co
 static double exact(const struct bench_operands *o, int64_t i, int64_t j, double *size) {
   const struct bench_row *row = o->row;
   int64_t b = row->block;
-  double sum = o->bias ? bench_load(o->type, o->bias, j) : 0;
-  *size = fabs(sum);
+  double sum = 0, scale = o->scale_w ? (double)o->scale_x * o->scale_w[j] : 1;
+  double bias = o->bias ? bench_load(bench_type_y(o->type), o->bias, j) : 0;
+  *size = 0;
   if (!b) {
     dot(o, i * row->k, j * row->k, row->k, &sum, size);
-    return sum;
+    *size = *size * scale + fabs(bias);
+    return sum * scale + bias;
   }
   for (int32_t e = o->pattern.row_start[j / b]; e < o->pattern.row_start[j / b + 1]; e++)
     dot(o, i * row->k + o->pattern.col[e] * b, (e * b + j % b) * b, b, &sum, size);
@@ -208,10 +251,10 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
 }
 
 /* What rounding explains. A chain of k roundings stays below 6 sqrt(k) units of f32 but with a
-   probability of 2 exp(-18) an entry (Higham and Mary, 2019); a few more for bias and activation,
-   whose slope is below 1.13; and the rounding of what is stored. */
+   probability of 2 exp(-18) an entry (Higham and Mary, 2019), sums of integers are exact; a few
+   more for bias and activation, whose slope is below 1.13; and the rounding of what is stored. */
 static double tolerance(const struct bench_operands *o, double size, double y) {
-  double sum = (6 * sqrt((double)o->row->k) + 8) * 0x1p-24 * size;
+  double chain = o->scale_w ? 0 : 6 * sqrt((double)o->row->k), sum = (chain + 8) * 0x1p-24 * size;
   return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal;
 }
 
@@ -219,7 +262,7 @@ static void check_entry(const struct bench_operands *o, int64_t i, int64_t j,
                         struct bench_check *check) {
   double size, z = exact(o, i, j, &size);
   double expected = activate(o->row->activation, z);
-  double got = bench_load(o->type, o->y, i * o->row->n + j);
+  double got = bench_load(bench_type_y(o->type), o->y, i * o->row->n + j);
   double distance = fabs(got - expected);
   double error = isnan(got) ? INFINITY : distance == 0 ? 0 : distance / fmax(size, fabs(expected));
   bool wrong = !(distance <= tolerance(o, size, expected));

@@ -10,14 +10,24 @@
 #include "bench/pattern.h"
 #include "bench/suite.h"
 
+/* A row's data type: of X, and of the others where they are not said to differ. */
 struct bench_type {
-  const char *name;
+  const char *name, *element; /* the library's name of X's elements */
   size_t size;
-  double rounding;  /* the most that storing changes a value, relative to it */
+  double rounding;  /* the most that storing Y changes a value, relative to it */
   double subnormal; /* and where values are tiny, absolutely */
+  int format;
+  const struct bench_type *w, *y; /* of W, and of bias and Y; NULL: the same */
 };
 
-/* f32, f16, bf16; ends with a NULL name. */
+static inline const struct bench_type *bench_type_w(const struct bench_type *type) {
+  return type->w ? type->w : type;
+}
+static inline const struct bench_type *bench_type_y(const struct bench_type *type) {
+  return type->y ? type->y : type;
+}
+
+/* f32, f16, bf16, int8 (X of u8, W of i8, bias and Y of f32); ends with a NULL name. */
 extern const struct bench_type bench_types[];
 
 /* The entry of that name, NULL if there is none. */
@@ -30,10 +40,12 @@ struct bench_operands {
   void *x, *w, *bias, *y;       /* of the type; w holds the kept blocks of a block-sparse row; a
                                    block-sparse row has no bias */
   int64_t w_count;              /* elements of w */
+  float scale_x, *scale_w;      /* of int8, else NULL: one of X, one for each output */
 };
 
 /* Standard normal numbers; those of W divided by sqrt(k), so that outputs are of the size that a
-   layer's are. False when memory is short or the row does not fit into it. */
+   layer's are. int8: such numbers rounded, X's behind a relu, and scales that give them that size.
+   False when memory is short or the row does not fit into it. */
 bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
                          struct bench_operands *operands);
 

@@ -13,7 +13,7 @@
 #include "bench/pattern.h"
 #include "bench/suite.h"
 
-#define BENCH_PEER_ABI    2
+#define BENCH_PEER_ABI    3
 #define BENCH_PEER_SYMBOL "layerops_bench_peer"
 
 /* How weights come to a call: as they are stored, or in a layout of the library's own, made
@@ -21,17 +21,21 @@
 enum { BENCH_PLAIN = 1, BENCH_PACKED = 2 };
 
 /* What to compute: Y = act(X W^T + bias), all matrices tight and row-major, in host memory, of one
-   data type; bias too. A block-sparse row has a pattern, its kept blocks one after the other in w,
+   data type; bias too. int8: X is u8, W i8, bias and Y are f32, and Y = act(scale_x scale_w[j] X
+   W^T
+   + bias). A block-sparse row has a pattern, its kept blocks one after the other in w,
    and no bias. */
 struct bench_layer {
   const struct bench_row *row;
   const struct bench_pattern *pattern; /* NULL: dense */
   const char *device;                  /* "cpu", "opencl:P.D", "cuda:N" */
-  const char *dtype;                   /* "f32", "f16", "bf16" */
+  const char *dtype;                   /* "f32", "f16", "bf16", "int8" */
   int threads;
   bool packed; /* the weights are packed by setup, else each call takes w itself */
   const void *x, *w, *bias;
   void *y;
+  float scale_x;
+  const float *scale_w; /* [n]; NULL: not int8 */
 };
 
 struct bench_peer {

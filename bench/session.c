@@ -235,7 +235,9 @@ static bool enter_peers(struct race *race) {
                            .x = race->operands.x,
                            .w = race->operands.w,
                            .bias = race->operands.bias,
-                           .y = race->operands.y};
+                           .y = race->operands.y,
+                           .scale_x = race->operands.scale_x,
+                           .scale_w = race->operands.scale_w};
   for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
     for (int packed = 0; packed < 2; packed++)
       if (p->peer &&
@@ -328,7 +330,8 @@ static struct bench_result describe(const struct race *race, const struct entran
                            .max_rel_err = e->check.max_rel_err,
                            .packed = e->packed,
                            .stats = stats};
-  bench_work(row, pattern, race->operands.type->size, &r.flops, &r.bytes);
+  bench_work(row, pattern, race->operands.type->size, bench_type_y(race->operands.type)->size,
+             &r.flops, &r.bytes);
   if (target->has_bound)
     r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes);
   return r;

@@ -139,7 +139,7 @@ static void test_stored(void) {
     ok(bits == stored_cases[i].bits && bench_load(type, &bits, 0) == stored_cases[i].back,
        "%a in %s is %04x", stored_cases[i].value, stored_cases[i].type, bits);
   }
-  for (const struct bench_type *type = bench_types + 1; type->name; type++) {
+  for (const struct bench_type *type = bench_types + 1; type->size == 2; type++) {
     uint16_t bits;
     int wrong = 0;
     for (int b = 0; b < 65536; b++) {
@@ -150,6 +150,18 @@ static void test_stored(void) {
     }
     ok(!wrong, "every %s survives the way to f32 and back (%d do not)", type->name, wrong);
   }
+  const struct bench_type *bytes = bench_type_find("int8");
+  uint8_t u[4];
+  int8_t s[4];
+  static const float values[] = {-200, -1.5f, 2.5f, 300};
+  for (int i = 0; i < 4; i++) {
+    bench_store(bytes, u, i, values[i]);
+    bench_store(bench_type_w(bytes), s, i, values[i]);
+  }
+  ok(u[0] == 0 && u[1] == 0 && u[2] == 2 && u[3] == 255, "u8 rounds to even and saturates");
+  ok(s[0] == -128 && s[1] == -2 && s[2] == 2 && s[3] == 127, "i8 too");
+  ok(bench_load(bytes, u, 3) == 255 && bench_load(bench_type_w(bytes), s, 0) == -128,
+     "and both are read");
   ok(!bench_type_find("f64"), "f64 is not a type of bench");
 }
 
@@ -179,7 +191,8 @@ static void test_normal(void) {
 static void answer(struct bench_operands *o, int64_t at, double error) {
   const struct bench_row *r = o->row;
   for (int64_t i = 0; i < r->m * r->n; i++) {
-    double z = o->bias ? bench_load(o->type, o->bias, i % r->n) : 0;
+    const struct bench_type *y = bench_type_y(o->type), *w_type = bench_type_w(o->type);
+    double z = 0, scale = o->scale_w ? (double)o->scale_x * o->scale_w[i % r->n] : 1;
     int64_t b = r->block ? r->block : r->k, br = r->block ? i % r->n / b : 0;
     int32_t first = r->block ? o->pattern.row_start[br] : 0;
     int32_t last = r->block ? o->pattern.row_start[br + 1] : 1;
@@ -187,10 +200,11 @@ static void answer(struct bench_operands *o, int64_t at, double error) {
       for (int64_t l = 0; l < b; l++) {
         int64_t col = r->block ? o->pattern.col[e] * b + l : l;
         int64_t w = r->block ? (e * b + i % r->n % b) * b + l : i % r->n * r->k + l;
-        z += bench_load(o->type, o->x, i / r->n * r->k + col) * bench_load(o->type, o->w, w);
+        z += bench_load(o->type, o->x, i / r->n * r->k + col) * bench_load(w_type, o->w, w);
       }
+    z = z * scale + (o->bias ? bench_load(y, o->bias, i % r->n) : 0);
     if (r->activation == 1 && z < 0) z = 0;
-    bench_store(o->type, o->y, i, (float)(i == at ? z + error : z));
+    bench_store(y, o->y, i, (float)(i == at ? z + error : z));
   }
 }
 
@@ -221,6 +235,7 @@ static void test_checks(void) {
   test_check("f32", dense);
   test_check("f16", dense);
   test_check("bf16", dense);
+  test_check("int8", dense);
   test_check("f32", sparse);
   test_check("f32", large); /* more entries than are looked at: the corners are among them */
   struct bench_row huge = {.id = name_h, .m = 1 << 29, .n = 1 << 29, .k = 1};
@@ -363,10 +378,10 @@ static void test_work(void) {
   struct bench_row sparse = {.id = name_t, .m = 2, .n = 8, .k = 16, .block = 4};
   struct bench_pattern p;
   double flops, bytes;
-  bench_work(&dense, NULL, 4, &flops, &bytes);
+  bench_work(&dense, NULL, 4, 4, &flops, &bytes);
   ok(flops == 48 && bytes == 4 * (8 + 12 + 6 + 3), "2 x 3 x 4: 48 flops, 116 bytes with the bias");
   if (!bench_pattern_make("t", BENCH_BANDED, 2, 4, 0.5, &p)) return;
-  bench_work(&sparse, &p, 4, &flops, &bytes);
+  bench_work(&sparse, &p, 4, 4, &flops, &bytes);
   ok(flops == 2 * 2 * 16 * 4 && bytes == 4 * (32 + 64 + 16) + 4 * (4 + 3),
      "4 kept blocks of 4 x 4: 256 flops; their values and the index are moved");
   bench_pattern_free(&p);

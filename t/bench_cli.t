@@ -62,7 +62,7 @@ misused 'weights' "weights is 'squeezed', but must be plain, packed or both" --s
 misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
-misused 'dtype' "dtype is 'f64', but must be f32, f16 or bf16" --suite "$layers" --dtype f64
+misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16 or int8" --suite "$layers" --dtype f64
 misused 'threads' "threads is '0'" --suite "$layers" --threads 0
 misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
 misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
@@ -96,6 +96,11 @@ for dtype in f16 bf16; do
   column 3 $dtype 'its type'
   exact 4e-3 'within its rounding'
 done
+check "int8 on cpu" "$tool" bench --suite "$layers" --device cpu --rows odd2,mnist_b64_l2 --dtype int8 \
+  --tsv $quick
+table "the table of int8"
+column 3 int8 'its type'
+exact 1e-6 'within rounding of float64'
 for weights in plain packed both; do
   check "weights: $weights" "$tool" bench --suite "$layers" --device cpu --rows mnist_b64_l2,odd2 \
     --weights $weights --tsv $quick

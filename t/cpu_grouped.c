@@ -89,6 +89,7 @@ static void test_packed(layerops_type type, const sizes *s, const lo_grouped *do
                                    filled(&w, type == LAYEROPS_U8 ? LAYEROPS_I8 : type, s->n, s->k),
                                .bias = work_f32(&w, 1, s->n),
                                .activation = LAYEROPS_RELU,
+                               .flags = LAYEROPS_BATCH_INVARIANT,
                                .alpha = layerops_value(1)};
   if (type != LAYEROPS_BF16) args.scale_x = work_f32(&w, 1, s->m);
   args.y = work_output(&w, LAYEROPS_F32, s->m, s->n);

@@ -52,10 +52,20 @@ int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k) {
   return rest * (steps + total) + steps < tiles ? rest : 0;
 }
 
+/* For few rows packing takes longer than adding up lanes and reading W again for each tile. Sums of
+ * integers are the same bits either way. */
+static bool saves_packing(const lo_grouped_plan *plan) {
+  const double steps = (double)((plan->words + 15) / 16);
+  if (plan->packed || !plan->dot->dots || !plan->k) return false;
+  if (plan->p->flags & LAYEROPS_BATCH_INVARIANT && !plan->integers) return false;
+  return (double)plan->m * (0.5 + 6 / steps) <= 10;
+}
+
 /* Both operands lie in rows as they are multiplied, and what is subtracted from sums is known. */
 static int64_t dot_columns(const lo_grouped_plan *plan) {
   if (plan->x.k_major || plan->w.k_major || plan->x.change == LO_GROUPED_WIDEN) return 0;
   if (plan->corrects && !plan->packed) return 0;
+  if (saves_packing(plan)) return plan->n;
   return lo_grouped_dot_columns(plan->dot, plan->n, plan->k);
 }
 
@@ -106,23 +116,26 @@ static bool runs_in_registers(const lo_grouped_plan *plan) {
 /* ---- Pieces ---- */
 
 /* ns that one core takes for rows x columns: the tiles, the epilogue as if k were a little larger,
- * and packing W. */
+ * both operands out of L3, and packing W. */
 static double piece_ns(const lo_grouped_plan *plan, int64_t rows, int64_t columns) {
   const lo_grouped *dot = plan->dot;
   const double wide = (double)round_up(columns, dot->panel), k = (double)plan->k;
   const double pack = plan->packed ? 0 : 0.06 * dot->size * wide * k;
-  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + pack;
+  const double reads = 0.025 * dot->size * k * ((double)rows + wide);
+  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + reads +
+         pack;
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
- * the quickest; of equals the one with most cuts of columns, which packs nothing twice. */
+ * the quickest; of equals the one with most cuts of rows, each of which is written by one thread.
+ */
 static void choose_cuts(lo_grouped_plan *plan, int64_t threads) {
-  const int64_t panels = most(cuts(plan->tiled, plan->dot->panel), 1);
+  const int64_t panels = most(cuts(lo_grouped_cut_columns(plan), plan->dot->panel), 1);
   double best = 0;
-  for (int64_t rows = 1; rows <= least(threads, plan->m); rows++) {
+  for (int64_t rows = least(threads, plan->m); rows >= 1; rows--) {
     int64_t columns = least(threads / rows, panels);
     double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->dot->panel);
-    if (rows > 1 && ns >= best) continue;
+    if (best > 0 && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
     plan->column_cuts = columns;

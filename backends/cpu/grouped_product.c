@@ -316,13 +316,14 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
 
 static void run_piece(const piece *t, int64_t cut) {
   const lo_grouped_plan *plan = t->plan;
-  const int64_t panel = plan->dot->panel, panels = (plan->tiled + panel - 1) / panel;
+  const int64_t panel = plan->dot->panel, all = lo_grouped_cut_columns(plan);
+  const int64_t panels = (all + panel - 1) / panel;
   int64_t i, i_end, j, j_end;
   lo_share(plan->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
   lo_share(panels, plan->column_cuts, cut % plan->column_cuts, &j, &j_end);
   j *= panel;
-  j_end = least(j_end * panel, plan->tiled);
-  if (!plan->tiled) run_dots(t, i, i_end - i, 0, plan->n);
+  j_end = least(j_end * panel, all);
+  if (!plan->tiled) run_dots(t, i, i_end - i, j, j_end);
   if (!plan->tiled) return;
   for (; i < i_end; i += plan->stripe) run_stripe(t, i, least(i + plan->stripe, i_end), j, j_end);
 }

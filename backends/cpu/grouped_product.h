@@ -54,6 +54,11 @@ static inline int64_t lo_grouped_depth(const lo_grouped *dot, int64_t k) {
   return (k + dot->depth - 1) / dot->depth * dot->depth * dot->size / 4;
 }
 
+/* The columns that are cut into pieces: those of tiles, unless there are none. */
+static inline int64_t lo_grouped_cut_columns(const lo_grouped_plan *plan) {
+  return plan->tiled ? plan->tiled : plan->n;
+}
+
 /* How operands become the loop's words. */
 lo_grouped_words lo_grouped_x(const lo_grouped *dot, const layerops_matrix *x, bool k_major);
 lo_grouped_words lo_grouped_w(const lo_grouped *dot, const layerops_matrix *w, bool k_major);
@@ -65,6 +70,14 @@ void lo_grouped_pack_panels(const lo_isa *isa, const lo_grouped *dot, const lo_g
 /* The main loop that multiplies operands of these types, or NULL. Sets ctx->kernel. */
 const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b,
                                     int64_t n, int64_t k);
+
+/* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
+int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);
+
+/* Bytes from one packed row for dot tiles to the next. */
+static inline int64_t lo_grouped_dot_row(const lo_grouped *dot, int64_t k) {
+  return lo_copied_row((k * dot->size + 3) / 4) * 4;
+}
 
 /* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
 int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);

@@ -15,6 +15,17 @@
 
 enum { MATMUL, INNER_PRODUCT, WAYS };
 
+/* Elements of X, W, and of bias and Y. */
+struct types {
+  const char *name;
+  dnnl_data_type_t x, w, y;
+};
+
+static const struct types types[] = {{"f32", dnnl_f32, dnnl_f32, dnnl_f32},
+                                     {"bf16", dnnl_bf16, dnnl_bf16, dnnl_bf16},
+                                     {"int8", dnnl_u8, dnnl_s8, dnnl_f32},
+                                     {0}};
+
 /* How a primitive sees the layer. matmul's weights are [k,n], so the suite's [n,k] is the tag ba.
  */
 struct layouts {
@@ -26,10 +37,12 @@ struct way {
   dnnl_primitive_t primitive;
   dnnl_primitive_t reorder; /* plain weights into packed ones; NULL: used as they are */
   dnnl_memory_t x, bias, y, plain, packed;
+  struct scaling scaling;
 };
 
 struct state {
   int threads, fastest;
+  float *bias; /* of int8: as the version adds it */
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   struct way ways[WAYS];
@@ -52,23 +65,25 @@ static layout vector(int64_t size, dnnl_data_type_t type) {
   return layout_create(1, (dnnl_dims_t){size}, type, dnnl_a);
 }
 
-static bool describe(const struct bench_row *row, dnnl_data_type_t type, bool packed, int way,
+static bool describe(const struct bench_row *row, const struct types *type, bool packed, int way,
                      struct layouts *l) {
   bool matmul = way == MATMUL;
   int64_t rows = matmul ? row->k : row->n, cols = matmul ? row->n : row->k;
   dnnl_format_tag_t plain = matmul ? dnnl_ba : dnnl_ab;
-  l->x = matrix(row->m, row->k, type, dnnl_ab);
-  l->y = matrix(row->m, row->n, type, dnnl_ab);
-  l->plain = matrix(rows, cols, type, plain);
-  l->wanted = matrix(rows, cols, type, packed ? dnnl_format_tag_any : plain);
-  l->bias = matmul ? matrix(1, row->n, type, dnnl_ab) : vector(row->n, type);
+  l->x = matrix(row->m, row->k, type->x, dnnl_ab);
+  l->y = matrix(row->m, row->n, type->y, dnnl_ab);
+  l->plain = matrix(rows, cols, type->w, plain);
+  l->wanted = matrix(rows, cols, type->w, packed ? dnnl_format_tag_any : plain);
+  l->bias = matmul ? matrix(1, row->n, type->y, dnnl_ab) : vector(row->n, type->y);
   return l->x && l->y && l->plain && l->wanted && l->bias;
 }
 
-static dnnl_primitive_attr_t make_attributes(int activation) {
+static dnnl_primitive_attr_t make_attributes(const struct bench_layer *layer, int way) {
+  const int activation = layer->row->activation;
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_post_ops_t ops = NULL;
   if (dnnl_primitive_attr_create(&attributes)) return NULL;
+  if (layer->scale_w) ask_for_scales(attributes, layer, way == MATMUL);
   if (eltwises[activation].algorithm == dnnl_alg_kind_undef) return attributes;
   if (!dnnl_post_ops_create(&ops)) {
     append_eltwise(ops, eltwises[activation].algorithm, eltwises[activation].alpha);
@@ -78,10 +93,10 @@ static dnnl_primitive_attr_t make_attributes(int activation) {
   return attributes;
 }
 
-static dnnl_primitive_desc_t make_desc(const struct state *s, const struct layouts *l, int way,
-                                       int activation) {
+static dnnl_primitive_desc_t make_desc(const struct state *s, const struct layouts *l,
+                                       const struct bench_layer *layer, int way) {
   dnnl_primitive_desc_t desc = NULL;
-  dnnl_primitive_attr_t attributes = make_attributes(activation);
+  dnnl_primitive_attr_t attributes = make_attributes(layer, way);
   if (!attributes) return NULL;
   if (way == MATMUL)
     dnnl_matmul_primitive_desc_create(&desc, s->engine, l->x, l->wanted, l->bias, l->y, attributes);
@@ -113,16 +128,18 @@ static bool make_reorder(const struct state *s, dnnl_primitive_desc_t desc, stru
   return good && pack_way(s, w);
 }
 
-static bool make_way(struct state *s, const struct bench_layer *layer, dnnl_data_type_t type,
+static bool make_way(struct state *s, const struct bench_layer *layer, const struct types *type,
                      int way) {
+  const void *bias = s->bias ? s->bias : layer->bias;
   struct way *w = &s->ways[way];
   const struct layouts *l = &w->layouts;
   if (!describe(layer->row, type, layer->packed, way, &w->layouts)) return false;
-  dnnl_primitive_desc_t desc = make_desc(s, l, way, layer->row->activation);
+  dnnl_primitive_desc_t desc = make_desc(s, l, layer, way);
   if (!desc) return false;
-  bool good = hold(s, l->x, layer->x, &w->x) && hold(s, l->bias, layer->bias, &w->bias) &&
+  bool good = hold(s, l->x, layer->x, &w->x) && hold(s, l->bias, bias, &w->bias) &&
               hold(s, l->y, layer->y, &w->y) && hold(s, l->plain, layer->w, &w->plain) &&
               (!layer->packed || make_reorder(s, desc, w)) &&
+              (!layer->scale_w || hold_scales(s->engine, layer, &w->scaling)) &&
               !dnnl_primitive_create(&w->primitive, desc);
   dnnl_primitive_desc_destroy(desc);
   return good;
@@ -131,14 +148,15 @@ static bool make_way(struct state *s, const struct bench_layer *layer, dnnl_data
 static bool run_way(void *state, int way, int64_t calls) {
   struct state *s = state;
   const struct way *w = &s->ways[way];
-  dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, w->x},
-                            {DNNL_ARG_WEIGHTS, w->packed ? w->packed : w->plain},
-                            {DNNL_ARG_BIAS, w->bias},
-                            {DNNL_ARG_DST, w->y}};
+  dnnl_exec_arg_t args[6] = {{DNNL_ARG_SRC, w->x},
+                             {DNNL_ARG_WEIGHTS, w->packed ? w->packed : w->plain},
+                             {DNNL_ARG_BIAS, w->bias},
+                             {DNNL_ARG_DST, w->y}};
+  const int count = add_scales(args, 4, &w->scaling);
   if (!w->primitive) return false;
   omp_set_num_threads(s->threads);
   for (int64_t i = 0; i < calls; i++)
-    if (dnnl_primitive_execute(w->primitive, s->stream, 4, args)) return false;
+    if (dnnl_primitive_execute(w->primitive, s->stream, count, args)) return false;
   return dnnl_stream_wait(s->stream) == dnnl_success;
 }
 
@@ -163,6 +181,7 @@ static void close_way(struct way *w) {
                       w->layouts.wanted};
   if (w->primitive) dnnl_primitive_destroy(w->primitive);
   if (w->reorder) dnnl_primitive_destroy(w->reorder);
+  drop_scales(&w->scaling);
   for (int i = 0; i < 5; i++) {
     if (memories[i]) dnnl_memory_destroy(memories[i]);
     layout_destroy(layouts[i]);
@@ -174,11 +193,23 @@ static void close_state(void *state) {
   for (int way = 0; way < WAYS; way++) close_way(&s->ways[way]);
   if (s->stream) dnnl_stream_destroy(s->stream);
   if (s->engine) dnnl_engine_destroy(s->engine);
+  free(s->bias);
   free(s);
 }
 
-static bool build(struct state *s, const struct bench_layer *layer, dnnl_data_type_t type) {
+/* Version 2 scales the bias too. */
+static bool make_bias(struct state *s, const struct bench_layer *layer) {
+  const float *bias = layer->bias;
+  if (!layer->scale_w || !BIAS_IS_SCALED) return true;
+  s->bias = malloc((size_t)layer->row->n * sizeof *s->bias);
+  for (int64_t j = 0; s->bias && j < layer->row->n; j++)
+    s->bias[j] = bias[j] / (layer->scale_x * layer->scale_w[j]);
+  return s->bias != NULL;
+}
+
+static bool build(struct state *s, const struct bench_layer *layer, const struct types *type) {
   s->threads = layer->threads;
+  if (!make_bias(s, layer)) return false;
   omp_set_num_threads(layer->threads);
   if (dnnl_engine_create(&s->engine, dnnl_cpu, 0) ||
       dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags))
@@ -213,14 +244,15 @@ static const char *runtime_name(void) {
 static bool setup(const struct bench_layer *layer, void **state, char *label, size_t label_size,
                   char *why, size_t why_size) {
   static const char *const way_names[] = {"matmul", "inner-product"};
-  bool f32 = !strcmp(layer->dtype, "f32"), bf16 = !strcmp(layer->dtype, "bf16");
-  if (layer->pattern || !(f32 || bf16)) {
-    snprintf(why, why_size, "its product is dense f32 or bf16");
+  const struct types *type = types;
+  while (type->name && strcmp(type->name, layer->dtype)) type++;
+  if (layer->pattern || !type->name) {
+    snprintf(why, why_size, "its product is dense f32, bf16 or int8");
     return false;
   }
   if (!threads_fit(layer->threads, why, why_size)) return false;
   struct state *s = calloc(1, sizeof *s);
-  if (!s || !build(s, layer, f32 ? dnnl_f32 : dnnl_bf16)) {
+  if (!s || !build(s, layer, type)) {
     snprintf(why, why_size,
              !s           ? "out of memory"
              : !s->engine ? "it has no engine for the CPU (a SYCL build needs an "

@@ -7,6 +7,14 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 
+#include "bench/peer.h"
+
+/* int8: Y = act(scales (X W^T + bias)) in version 2, with the scales fixed; act(scales X W^T +
+   bias) in version 3, with the scales an operand. */
+struct scaling {
+  dnnl_memory_t x, w;
+};
+
 #if DNNL_VERSION_MAJOR >= 3
 
 typedef dnnl_memory_desc_t layout;
@@ -24,6 +32,39 @@ static inline void layout_destroy(layout l) {
 
 static inline void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t algorithm, float alpha) {
   dnnl_post_ops_append_eltwise(ops, algorithm, alpha, 0);
+}
+
+#define BIAS_IS_SCALED 0
+
+static inline void ask_for_scales(dnnl_primitive_attr_t attributes, const struct bench_layer *layer,
+                                  bool matmul) {
+  (void)layer;
+  dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_SRC, 0);
+  dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_WEIGHTS, matmul ? 2 : 1);
+}
+
+static inline bool hold_scales(dnnl_engine_t engine, const struct bench_layer *layer,
+                               struct scaling *s) {
+  layout one = layout_create(1, (dnnl_dims_t){1}, dnnl_f32, dnnl_a);
+  layout each = layout_create(1, (dnnl_dims_t){layer->row->n}, dnnl_f32, dnnl_a);
+  bool good = one && each &&
+              !dnnl_memory_create(&s->x, one, engine, (void *)(uintptr_t)&layer->scale_x) &&
+              !dnnl_memory_create(&s->w, each, engine, (void *)(uintptr_t)layer->scale_w);
+  layout_destroy(one);
+  layout_destroy(each);
+  return good;
+}
+
+static inline int add_scales(dnnl_exec_arg_t *args, int count, const struct scaling *s) {
+  if (!s->x) return count;
+  args[count] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC, s->x};
+  args[count + 1] = (dnnl_exec_arg_t){DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, s->w};
+  return count + 2;
+}
+
+static inline void drop_scales(struct scaling *s) {
+  if (s->x) dnnl_memory_destroy(s->x);
+  if (s->w) dnnl_memory_destroy(s->w);
 }
 
 #else
@@ -45,6 +86,33 @@ static inline void layout_destroy(layout l) {
 
 static inline void append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t algorithm, float alpha) {
   dnnl_post_ops_append_eltwise(ops, 1, algorithm, alpha, 0);
+}
+
+#define BIAS_IS_SCALED 1
+
+static inline void ask_for_scales(dnnl_primitive_attr_t attributes, const struct bench_layer *layer,
+                                  bool matmul) {
+  const int64_t n = layer->row->n;
+  float *scales = malloc((size_t)n * sizeof *scales);
+  (void)matmul;
+  for (int64_t j = 0; scales && j < n; j++) scales[j] = layer->scale_x * layer->scale_w[j];
+  if (scales) dnnl_primitive_attr_set_output_scales(attributes, n, 1 << 1, scales);
+  free(scales);
+}
+
+static inline bool hold_scales(dnnl_engine_t engine, const struct bench_layer *layer,
+                               struct scaling *s) {
+  (void)engine, (void)layer, (void)s;
+  return true;
+}
+
+static inline int add_scales(dnnl_exec_arg_t *args, int count, const struct scaling *s) {
+  (void)args, (void)s;
+  return count;
+}
+
+static inline void drop_scales(struct scaling *s) {
+  (void)s;
 }
 
 static inline dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *desc,
