@@ -79,14 +79,6 @@ static inline int64_t lo_grouped_dot_row(const lo_grouped *dot, int64_t k) {
   return lo_copied_row((k * dot->size + 3) / 4) * 4;
 }
 
-/* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
-int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);
-
-/* Bytes from one packed row for dot tiles to the next. */
-static inline int64_t lo_grouped_dot_row(const lo_grouped *dot, int64_t k) {
-  return lo_copied_row((k * dot->size + 3) / 4) * 4;
-}
-
 /* Packs the whole of W [n,k] (k_major: stored [k,n]) to memory of lo_grouped_pack_bytes(), aligned
  * to a cache line. */
 int64_t lo_grouped_pack_bytes(const lo_grouped *dot, int64_t n, int64_t k);
