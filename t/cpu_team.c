@@ -298,6 +298,23 @@ static void test_life(void) {
   ok(count_threads() == 0, "none is left after close");
 }
 
+/* More than a thread's stack is large, which the C library puts these variables on. */
+static _Thread_local char locals[300 << 10];
+
+static void fill_locals(void *pointer, int64_t i) {
+  memset(locals, (int)i, sizeof locals);
+  look(pointer, i);
+}
+
+static void test_locals(void) {
+  layerops_context *ctx = open_threads(3);
+  count c = {.caller = pthread_self()};
+  for (int i = 0; i < 200 && !c.elsewhere; i++) lo_parallel(ctx, 3, fill_locals, &c);
+  ok(count_threads() == 2 && computes_the_same(ctx),
+     "a program with large thread-local variables has its threads: %d", count_threads());
+  layerops_close(ctx);
+}
+
 /* In a child that may have no more threads. */
 static int without_threads(void) {
   const struct rlimit none = {0, 0};
@@ -381,6 +398,7 @@ int main(void) {
   ok(!expected.status && !lo_cpu_of(ctx)->team, "one thread needs no others");
   layerops_close(ctx);
   test_life();
+  test_locals();
   test_rest();
   test_waking();
 #if defined __SSE__ || defined __aarch64__

@@ -1,7 +1,11 @@
 #include <config.h>
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* pthread_setname_np */
+#define _GNU_SOURCE /* pthread_setname_np, dl_iterate_phdr */
+#endif
+
+#if defined __linux__
+#include <link.h>
 #endif
 
 #include <pthread.h>
@@ -94,10 +98,31 @@ bool lo_team_awake(const lo_team *team) {
 
 /* ---- Beginning and end ---- */
 
+/* The C library puts the thread-local variables of all modules on the stack of each thread, and
+ * some programs have more of them than our threads have stack. */
+#if defined __linux__
+static int add_locals(struct dl_phdr_info *module, size_t size, void *sum) {
+  (void)size;
+  for (int i = 0; i < module->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+    if (part->p_type == PT_TLS) *(size_t *)sum += part->p_memsz + part->p_align;
+  }
+  return 0;
+}
+#endif
+
+static size_t thread_locals(void) {
+  size_t sum = 0;
+#if defined __linux__
+  dl_iterate_phdr(add_locals, &sum);
+#endif
+  return sum;
+}
+
 /* Kernels are at home in 64 KB; the system wants some for itself. */
 static size_t stack_size(void) {
   long own = sysconf(_SC_THREAD_STACK_MIN);
-  return (256 << 10) + (own > 0 ? (size_t)own : 0);
+  return (256 << 10) + (own > 0 ? (size_t)own : 0) + thread_locals();
 }
 
 static bool start(worker *w, const pthread_attr_t *attributes) {
