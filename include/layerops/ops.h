@@ -8,8 +8,8 @@
  * - A size of 0 is a successful no-op; a product over k = 0 gives the epilogue of zeros.
  * - Outputs must not overlap inputs or each other, but where "in place" stands an output may be the
  *   very same view as that input (same place, shape, stride and element size).
- * - The same call on the same device gives the same bits every time. On the CPU they do not depend
- * on the number of threads.
+ * - The same call on the same device gives the same bits every time. On the CPU they do not
+ *   depend on the number of threads.
  * - No element outside the views is read or written, padding between rows included.
  *
  * Errors: INVALID (an argument; the message names it), OVERFLOW, ALIAS, UNSUPPORTED (the device
@@ -67,20 +67,20 @@ LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_o
     return layerops_##name##_(ctx, args, sizeof(layerops_##name##_args));                          \
   }
 
-/* ---- gemm: C = alpha * op(A) op(B) + beta * C
- * ---------------------------------------------------- op(A) is [m,k]: A [m,k], or [k,m] with
- * trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b. C [m,n]. alpha is 1 where unset, beta 0.
- * beta == 0 never reads C; alpha == 0 or k == 0 never reads A and B: C = beta * C. A and B are of
- * one float type; C of that type or f32. batch: C.batch products; A and B have as many, or 1 (the
- * same matrix for all).
+/* ---- gemm: C = alpha * op(A) op(B) + beta * C ---------------------------------------------------
+ * op(A) is [m,k]: A [m,k], or [k,m] with trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b.
+ * C [m,n]. alpha is 1 where unset, beta 0. beta == 0 never reads C; alpha == 0 or k == 0 never
+ * reads A and B: C = beta * C. A and B are of one float type; C of that type or f32. batch: C.batch
+ * products; A and B have as many, or 1 (the same matrix for all).
  *
  * 8-bit integers: A is u8 or i8, B i8, and
- *   C[i,j] = alpha * scale_a[i] * scale_b[j] * sum_k (op(A)[i,k] - zero_a[i]) * op(B)[k,j] + beta * C
+ *   C[i,j] = alpha * scale_a[i] * scale_b[j] * sum_k (op(A)[i,k] - zero_a[i]) * op(B)[k,j]
+ *            + beta * C
  * with the sum exact in int32. C is of a float type; or i32, and then the sum itself: no scales,
  * alpha 1, beta 0. scale_a (f32) and zero_a (i32) hold 1 value or m, scale_b (f32) 1 or n; all are
- * unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no sum of products
- * of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may make it wrap
- * around, modulo 2^32. */
+ * unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no sum of
+ * products of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may make it
+ * wrap around, modulo 2^32. */
 typedef struct layerops_gemm_args {
   layerops_matrix a, b, c;
   int32_t trans_a, trans_b;
@@ -91,19 +91,19 @@ typedef struct layerops_gemm_args {
 } layerops_gemm_args;
 LAYEROPS_DECLARE_OP(gemm)
 
-/* ---- linear_forward: Z = alpha * X W^T + bias; Y = act(Z) + residual
- * ------------------------------ X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n],
- * residual, preact and Y [m,n]. preact receives Z. X and W are of one float type T; bias, residual,
- * preact and Y are T or f32, each on its own. Y may be in place over residual. slope: leaky ReLU's,
- * 0.01 where unset (a value, not a buffer's element). Exactly one of w and packed is set.
+/* ---- linear_forward: Z = alpha * X W^T + bias; Y = act(Z) + residual ----------------------------
+ * X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n], residual, preact and Y [m,n]. preact
+ * receives Z. X and W are of one float type T; bias, residual, preact and Y are T or f32, each on
+ * its own. Y may be in place over residual. slope: leaky ReLU's, 0.01 where unset (a value, not a
+ * buffer's element). Exactly one of w and packed is set.
  *
  * 8-bit integers: X is u8 or i8, W i8, and
  *   Z[i,j] = alpha * scale_x[i] * scale_w[j] * sum_k (X[i,k] - zero_x[i]) * W[j,k] + bias[j]
  * with the sum exact in int32. bias, residual and preact are of any float type, each on its own; Y
- * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated, NaN
- * becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for each
- * output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1, an absent zero_x
- * 0. The limit of k and what zero_x may be: as in gemm. */
+ * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated,
+ * NaN becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for
+ * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1, an absent
+ * zero_x 0. The limit of k and what zero_x may be: as in gemm. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -120,18 +120,19 @@ typedef struct layerops_linear_forward_args {
 typedef layerops_linear_forward_args layerops_linear_args;
 LAYEROPS_DECLARE_OP(linear_forward)
 
-/* ---- linear_backward
- * ------------------------------------------------------------------------------ With dY [m,n] the
- * gradient with respect to the layer's output: dZ    = dY * act'(saved)                    (dZ = dY
- * where activation is IDENTITY) dX    = (dZ W) * dx_act'(dx_saved)          [m,k] dW    = dZ^T X +
- * beta * dW                  [n,k] dbias = sum over rows of dZ + beta * dbias  [n] dx_activation is
- * the activation of the layer that made X, and dx_saved [m,k] its saved value: dX is then already
- * that layer's dZ, so its own activation stays IDENTITY in the next call. dX, dW, dbias are
- * computed where present (at least one). W is needed for dX only, as w or, packed with `backward`,
- * as packed (exactly one of them); X for dW only. saved [m,n] is needed where activation is not
- * IDENTITY, dx_saved where dx_activation is not; what value that is, base.h says. dz, where
- * present, receives dZ and may be in place over dY; where it is absent, scratch memory is used. dY,
- * X and W are of one float type T; each other view is T or f32. beta is 0 where unset. */
+/* ---- linear_backward ----------------------------------------------------------------------------
+ * With dY [m,n] the gradient with respect to the layer's output:
+ *   dZ    = dY * act'(saved)                    (dZ = dY where activation is IDENTITY)
+ *   dX    = (dZ W) * dx_act'(dx_saved)          [m,k]
+ *   dW    = dZ^T X + beta * dW                  [n,k]
+ *   dbias = sum over rows of dZ + beta * dbias  [n]
+ * dx_activation is the activation of the layer that made X, and dx_saved [m,k] its saved value: dX
+ * is then already that layer's dZ, so its own activation stays IDENTITY in the next call. dX, dW,
+ * dbias are computed where present (at least one). W is needed for dX only, as w or, packed with
+ * `backward`, as packed (exactly one of them); X for dW only. saved [m,n] is needed where
+ * activation is not IDENTITY, dx_saved where dx_activation is not; what value that is, base.h says.
+ * dz, where present, receives dZ and may be in place over dY; where it is absent, scratch memory is
+ * used. dY, X and W are of one float type T; each other view is T or f32. beta is 0 where unset. */
 typedef struct layerops_linear_backward_args {
   layerops_matrix dy, x, w;
   const layerops_weights *packed;
@@ -149,8 +150,8 @@ typedef struct layerops_linear_backward_args {
 } layerops_linear_backward_args;
 LAYEROPS_DECLARE_OP(linear_backward)
 
-/* ---- activation_forward: Y = act(X) ---- any float types, in place over X
- * ------------------------ */
+/* ---- activation_forward: Y = act(X) -------------------------------------------------------------
+ * Any float types, in place over X. */
 typedef struct layerops_activation_forward_args {
   layerops_matrix x, y;
   layerops_activation activation;
@@ -159,8 +160,8 @@ typedef struct layerops_activation_forward_args {
 } layerops_activation_forward_args;
 LAYEROPS_DECLARE_OP(activation_forward)
 
-/* ---- activation_backward: dX = dY * act'(saved) ---- any float types, in place over dY or saved
- * --- */
+/* ---- activation_backward: dX = dY * act'(saved) -------------------------------------------------
+ * Any float types, in place over dY or saved. */
 typedef struct layerops_activation_backward_args {
   layerops_matrix dy, saved, dx;
   layerops_activation activation;
@@ -169,10 +170,11 @@ typedef struct layerops_activation_backward_args {
 } layerops_activation_backward_args;
 LAYEROPS_DECLARE_OP(activation_backward)
 
-/* ---- softmax: y[i,j] = exp(x[i,j] - c_i) / sum_l exp(x[i,l] - c_i), c_i = max_l x[i,l]
- * ----------- With `log`: y[i,j] = x[i,j] - c_i - log(sum_l exp(x[i,l] - c_i)). Any float types, in
- * place over X. A row with a NaN is NaN; a row with +infinity is NaN; a row of -infinity only is
- * NaN; other -infinities give 0 (log: -infinity). */
+/* ---- softmax ------------------------------------------------------------------------------------
+ *   y[i,j] = exp(x[i,j] - c_i) / sum_l exp(x[i,l] - c_i), c_i = max_l x[i,l]; with `log`:
+ *   y[i,j] = x[i,j] - c_i - log(sum_l exp(x[i,l] - c_i))
+ * Any float types, in place over X. A row with a NaN is NaN; a row with +infinity is NaN; a row of
+ * -infinity only is NaN; other -infinities give 0 (log: -infinity). */
 typedef struct layerops_softmax_args {
   layerops_matrix x, y;
   int32_t log;
@@ -182,18 +184,19 @@ LAYEROPS_DECLARE_OP(softmax)
 
 enum { LAYEROPS_MEAN = 0, LAYEROPS_SUM = 1 };
 
-/* ---- cross_entropy: softmax cross-entropy and its gradient in one pass
- * ---------------------------- logits [m,n]. With labels (i32 [m]): loss_i = -log
- * softmax(logits_i)[label_i]; a row whose label is ignore_label counts for nothing. With
- * probabilities p [m,n]: loss_i = -sum_j p[i,j] log softmax(logits_i)[j] (p = 0 contributes 0).
- * Exactly one of the two is set. loss     [1] f32: the mean over the rows that count, or their sum.
- * Mean over no rows: 0. losses   [m] f32: loss_i, 0 for ignored rows dlogits  [m,n]: grad_scale * d
- * loss / d logits; 0 for ignored rows. In place over logits. (p may be any non-negative row: the
- * gradient is softmax * sum_j p[i,j] - p.) correct  [1] i32: rows that count and whose largest
- * logit (the first, if several; NaN counts as largest) stands at the label, or at the largest
- * probability At least one output. A label outside [0,n) that is not ignored is an error: LABEL,
- * before anything is written, where the labels are in host memory or on the CPU; else in the
- * context's error word, and the row is treated as ignored. */
+/* ---- cross_entropy: softmax cross-entropy and its gradient in one pass --------------------------
+ * logits [m,n]. With labels (i32 [m]): loss_i = -log softmax(logits_i)[label_i]; a row whose label
+ * is ignore_label counts for nothing. With probabilities p [m,n]: loss_i = -sum_j p[i,j] log
+ * softmax(logits_i)[j] (p = 0 contributes 0). Exactly one of the two is set.
+ *   loss     [1] f32: the mean over the rows that count, or their sum. Mean over no rows: 0.
+ *   losses   [m] f32: loss_i, 0 for ignored rows
+ *   dlogits  [m,n]: grad_scale * d loss / d logits; 0 for ignored rows. In place over logits.
+ *            (p may be any non-negative row: the gradient is softmax * sum_j p[i,j] - p.)
+ *   correct  [1] i32: rows that count and whose largest logit (the first, if several; NaN counts
+ *            as largest) stands at the label, or at the largest probability
+ * At least one output. A label outside [0,n) that is not ignored is an error: LABEL, before
+ * anything is written, where the labels are in host memory or on the CPU; else in the context's
+ * error word, and the row is treated as ignored. */
 typedef struct layerops_cross_entropy_args {
   layerops_matrix logits;
   layerops_matrix labels;        /* [optional] */
@@ -209,10 +212,10 @@ typedef struct layerops_cross_entropy_args {
 } layerops_cross_entropy_args;
 LAYEROPS_DECLARE_OP(cross_entropy)
 
-/* ---- mse: mean squared error and its gradient
- * ----------------------------------------------------- loss [1] f32 = r * sum over i,j of (y[i,j]
- * - target[i,j])^2, r = 1/(m n) for LAYEROPS_MEAN, 1 for LAYEROPS_SUM. dy[i,j] = grad_scale * 2 r
- * (y[i,j] - target[i,j]), in place over y or target. Any float types. At least one output. */
+/* ---- mse: mean squared error and its gradient ---------------------------------------------------
+ *   loss [1] f32 = r * sum over i,j of (y[i,j] - target[i,j])^2
+ *   dy[i,j] = grad_scale * 2 r (y[i,j] - target[i,j]), in place over y or target
+ * r is 1/(m n) for LAYEROPS_MEAN, 1 for LAYEROPS_SUM. Any float types. At least one output. */
 typedef struct layerops_mse_args {
   layerops_matrix y, target;
   layerops_matrix loss; /* [optional] output */
@@ -223,11 +226,13 @@ typedef struct layerops_mse_args {
 } layerops_mse_args;
 LAYEROPS_DECLARE_OP(mse)
 
-/* ---- sgd: one step, element by element (PyTorch's order)
- * ------------------------------------------ g' = g + weight_decay * w;  v = momentum * v + g';  w
- * = w - lr * (nesterov ? g' + momentum * v : v) Without velocity: w = w - lr * g' (momentum must
- * then be unset). w is float, g any float type, velocity f32 (zeros before the first step). lr is
- * needed; momentum and weight_decay are 0 where unset. */
+/* ---- sgd: one step, element by element (PyTorch's order) ----------------------------------------
+ *   g' = g + weight_decay * w
+ *   v = momentum * v + g'
+ *   w = w - lr * (nesterov ? g' + momentum * v : v)
+ * Without velocity: w = w - lr * g' (momentum must then be unset). w is float, g any float type,
+ * velocity f32 (zeros before the first step). lr is needed; momentum and weight_decay are 0 where
+ * unset. */
 typedef struct layerops_sgd_args {
   layerops_matrix w; /* in and out */
   layerops_matrix g;
@@ -238,13 +243,15 @@ typedef struct layerops_sgd_args {
 } layerops_sgd_args;
 LAYEROPS_DECLARE_OP(sgd)
 
-/* ---- adam: one step of Adam (decoupled = 0) or AdamW (decoupled = 1)
- * ------------------------------ Kingma and Ba 2015, Loshchilov and Hutter 2019; t = step >= 1: g'
- * = decoupled ? g : g + weight_decay * w;   w = decoupled ? w - lr * weight_decay * w : w m = beta1
- * m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2 w = w - lr * (m / (1 - beta1^t)) / (sqrt(v /
- * (1 - beta2^t)) + epsilon) w is float, g any float type, m and v f32 (zeros before the first
- * step). Where unset: lr 1e-3, beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0. step is
- * needed. */
+/* ---- adam: one step of Adam (decoupled = 0) or AdamW (decoupled = 1) ----------------------------
+ * Kingma and Ba 2015, Loshchilov and Hutter 2019; t = step >= 1:
+ *   g' = decoupled ? g : g + weight_decay * w
+ *   w = decoupled ? w - lr * weight_decay * w : w
+ *   m = beta1 m + (1 - beta1) g'
+ *   v = beta2 v + (1 - beta2) g'^2
+ *   w = w - lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+ * w is float, g any float type, m and v f32 (zeros before the first step). Where unset: lr 1e-3,
+ * beta1 0.9, beta2 0.999, epsilon 1e-8, weight_decay 0. step is needed. */
 typedef struct layerops_adam_args {
   layerops_matrix w; /* in and out */
   layerops_matrix g;
@@ -255,17 +262,17 @@ typedef struct layerops_adam_args {
 } layerops_adam_args;
 LAYEROPS_DECLARE_OP(adam)
 
-/* ---- fill: y[i,j] = value, converted (0 where unset); any type. Integers saturate, NaN is 0.
- * ------ */
+/* ---- fill: y[i,j] = value, converted (0 where unset) --------------------------------------------
+ * Any type. Integers saturate, NaN is 0. */
 typedef struct layerops_fill_args {
   layerops_matrix y;
   layerops_scalar value;
 } layerops_fill_args;
 LAYEROPS_DECLARE_OP(fill)
 
-/* ---- copy: y[i,j] = x[i,j], converted where the types differ (cast)
- * ------------------------------- Any pair of f32, f16, bf16, i32, i8, u8. To integers: round to
- * nearest even, saturate, NaN is 0. */
+/* ---- copy: y[i,j] = x[i,j], converted where the types differ (cast) -----------------------------
+ * Any pair of f32, f16, bf16, i32, i8, u8. To integers: round to nearest even, saturate, NaN is 0.
+ */
 typedef struct layerops_copy_args {
   layerops_matrix x, y;
 } layerops_copy_args;
@@ -275,23 +282,23 @@ static inline layerops_status layerops_cast(layerops_context *ctx, const layerop
   return layerops_copy(ctx, args);
 }
 
-/* ---- transpose: y[j,i] = x[i,j] ---- any type, the same for both
- * ---------------------------------- */
+/* ---- transpose: y[j,i] = x[i,j] -----------------------------------------------------------------
+ * Any type, the same for both. */
 typedef struct layerops_transpose_args {
   layerops_matrix x, y;
 } layerops_transpose_args;
 LAYEROPS_DECLARE_OP(transpose)
 
-/* ---- gather: y[i,:] = x[index[i],:] ---- any type, converted as in copy
- * --------------------------- index: i32 [rows of y]. An index outside [0, rows of x) is an error
- * as a label of cross_entropy is; found on the device, its row is filled with 0. */
+/* ---- gather: y[i,:] = x[index[i],:] -------------------------------------------------------------
+ * Any type, converted as in copy. index: i32 [rows of y]. An index outside [0, rows of x) is an
+ * error as a label of cross_entropy is; found on the device, its row is filled with 0. */
 typedef struct layerops_gather_args {
   layerops_matrix x, index, y;
 } layerops_gather_args;
 LAYEROPS_DECLARE_OP(gather)
 
-/* ---- Packed weights
- * ------------------------------------------------------------------------------- W [n,k] of a
+/* ---- Packed weights -----------------------------------------------------------------------------
+ * W [n,k] of a
  * linear layer in the layout that the device's kernels read, for weights that are used again: a
  * call with `packed` in place of `w` packs nothing itself. Where a device has no layout of its own,
  * the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a call with w
@@ -330,8 +337,8 @@ LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
                                                      layerops_matrix w);
 LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
-/* ---- Block-sparse weights: BSR
- * -------------------------------------------------------------------- W [rows, cols] in square
+/* ---- Block-sparse weights: BSR ------------------------------------------------------------------
+ * W [rows, cols] in square
  * blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block i at block column
  * column[i], columns ascending within a row. A block's values are row-major; block i begins at
  * element i * block * block of the values. rows and cols are multiples of block. The object belongs
@@ -358,8 +365,8 @@ LAYEROPS_API void layerops_bsr_destroy(layerops_bsr *bsr); /* NULL is allowed */
  * long as the object. */
 LAYEROPS_API layerops_matrix layerops_bsr_values(const layerops_bsr *bsr);
 
-/* ---- bsr_linear_forward: as linear_forward, W block-sparse; empty rows of W give bias only
- * -------- */
+/* ---- bsr_linear_forward: as linear_forward, W block-sparse --------------------------------------
+ * Empty rows of W give bias only. */
 typedef struct layerops_bsr_linear_forward_args {
   layerops_matrix x;
   const layerops_bsr *w;
