@@ -33,24 +33,12 @@ static const struct {
   { #name, kind, offsetof(struct bench_line, name), 0 }
 #define WORD(name)                                                                                 \
   { #name, TEXT, offsetof(struct bench_line, name), sizeof((struct bench_line *)0)->name }
-    WORD(device),
-    WORD(kernel),
-    MEMBER(m, SIZE),
-    MEMBER(n, SIZE),
-    MEMBER(k, SIZE),
-    MEMBER(batch, SIZE),
-    MEMBER(type, TYPE),
-    MEMBER(out, TYPE),
-    WORD(trans),
-    WORD(wants),
-    WORD(truth),
-    MEMBER(activation, ACTIVATION),
-    MEMBER(block, SIZE),
-    MEMBER(blocks, SIZE),
-    MEMBER(log, SIZE),
-    MEMBER(packed, SIZE),
-    {"ms", IGNORED, 0, 0},
-    {"gflops", IGNORED, 0, 0},
+    WORD(device),         WORD(kernel),          MEMBER(m, SIZE),
+    MEMBER(n, SIZE),      MEMBER(k, SIZE),       MEMBER(batch, SIZE),
+    MEMBER(type, TYPE),   MEMBER(out, TYPE),     WORD(trans),
+    WORD(wants),          WORD(truth),           MEMBER(activation, ACTIVATION),
+    MEMBER(block, SIZE),  MEMBER(blocks, SIZE),  MEMBER(log, SIZE),
+    MEMBER(packed, SIZE), {"ms", IGNORED, 0, 0}, {"gflops", IGNORED, 0, 0},
 };
 
 static bool read_size(const char *value, int64_t *size) {
@@ -185,13 +173,23 @@ static layerops_status output(struct maker *mk, layerops_type type, int64_t rows
   return bench_call_matrix(mk->call, NULL, type, 1, rows, cols, matrix);
 }
 
+static bool is_integer(layerops_type type) {
+  return type == LAYEROPS_U8 || type == LAYEROPS_I8;
+}
+
+/* Of the second operand of a product. */
+static layerops_type type_of_w(layerops_type type) {
+  return is_integer(type) ? LAYEROPS_I8 : type;
+}
+
 static layerops_status make_gemm(struct maker *mk) {
   const struct bench_line *l = mk->line;
   layerops_gemm_args *a = &mk->call->args.gemm;
   a->trans_a = l->trans[0] == 't';
   a->trans_b = l->trans[0] && l->trans[1] == 't';
   TRY(input(mk, l->type, l->batch, a->trans_a ? l->k : l->m, a->trans_a ? l->m : l->k, &a->a));
-  TRY(input(mk, l->type, l->batch, a->trans_b ? l->n : l->k, a->trans_b ? l->k : l->n, &a->b));
+  TRY(input(mk, type_of_w(l->type), l->batch, a->trans_b ? l->n : l->k, a->trans_b ? l->k : l->n,
+            &a->b));
   return bench_call_matrix(mk->call, NULL, l->out, l->batch, l->m, l->n, &a->c);
 }
 
@@ -199,7 +197,7 @@ static layerops_status make_gemm(struct maker *mk) {
 static layerops_status weights(struct maker *mk, bool backward, layerops_matrix *w,
                                const layerops_weights **packed) {
   const struct bench_line *l = mk->line;
-  TRY(input(mk, l->type, 1, l->n, l->k, w));
+  TRY(input(mk, type_of_w(l->type), 1, l->n, l->k, w));
   if (!l->packed) return LAYEROPS_OK;
   layerops_weights_args args = {.w = *w, .backward = backward};
   TRY(layerops_weights_pack(mk->call->ctx, &args, &mk->call->weights));
@@ -214,7 +212,7 @@ static layerops_status make_linear_forward(struct maker *mk) {
   a->activation = l->activation;
   TRY(input(mk, l->type, 1, l->m, l->k, &a->x));
   TRY(weights(mk, false, &a->w, &a->packed));
-  TRY(input(mk, l->type, 1, 1, l->n, &a->bias));
+  TRY(input(mk, is_integer(l->type) ? LAYEROPS_F32 : l->type, 1, 1, l->n, &a->bias));
   return output(mk, l->out, l->m, l->n, &a->y);
 }
 

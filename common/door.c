@@ -200,12 +200,6 @@ layerops_status lo_door_all_unbatched(lo_door *door) {
   return LAYEROPS_OK;
 }
 
-layerops_status lo_door_not_yet(lo_door *door, const char *name, bool present) {
-  if (!present) return LAYEROPS_OK;
-  return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is reserved: no kernel uses it yet",
-                        name);
-}
-
 layerops_status lo_door_flags(lo_door *door, uint32_t flags) {
   const uint32_t known = LAYEROPS_BATCH_INVARIANT | LAYEROPS_FAST_ACCUM | LAYEROPS_ALLOW_TF32;
   if (!(flags & ~known)) return LAYEROPS_OK;

@@ -92,8 +92,7 @@ layerops_status lo_door_scales(lo_door *door, layerops_type type, int64_t k, con
 layerops_status lo_door_all_unbatched(lo_door *door);
 /* Anything but all-zero: a view that lacks its type is a mistake, not an absent view. */
 bool lo_given(const layerops_matrix *view);
-/* A field that waits for a later kernel. */
-layerops_status lo_door_not_yet(lo_door *door, const char *name, bool present);
+
 /* Flags that a later version may know are refused, as later fields are; so is a reserved field. */
 layerops_status lo_door_flags(lo_door *door, uint32_t flags);
 layerops_status lo_door_reserved(lo_door *door, int32_t reserved);

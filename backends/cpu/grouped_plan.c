@@ -192,8 +192,8 @@ bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
                              const lo_grouped_packed *packed, lo_grouped_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
   if (p->packed && !packed) return false; /* panels of f32 */
-  const lo_grouped *dot =
-      packed ? packed->dot : lo_grouped_choose(ctx, p->a.type, p->b.type, p->n, p->k);
+  const lo_grouped *dot = lo_grouped_choose(ctx, p->a.type, p->b.type, p->n, p->k);
+  if (packed) dot = packed->dot; /* the same; asked all the same, as that names the kernel */
   if (!dot) return false;
   *plan = (lo_grouped_plan){.p = p, .isa = cpu->isa, .dot = dot, .packed = packed};
   plan->m = p->m;
