@@ -4,6 +4,8 @@
  * Rules for all of them:
  * - "float" is f32, f16 or bf16; sums are kept in f32, stores round to nearest even, f16 and bf16
  *   overflow to infinity. NaN and infinity propagate as IEEE 754 says.
+ * - Products of bf16 by instructions for it (CPU: AVX512-BF16, AMX) take subnormal elements, sums and
+ *   bf16 results as 0, so that infinity times a subnormal number is NaN.
  * - Views marked [optional] may be absent (all-zero). All others are needed.
  * - A size of 0 is a successful no-op; a product over k = 0 gives the epilogue of zeros.
  * - Outputs must not overlap inputs or each other, but where "in place" stands an output may be the

@@ -185,10 +185,10 @@ ALWAYS_INLINE void resident(lo_tile *t, int depth, int vectors) {
     for (int v = 0; v < vectors; v++) w[k][v] = vec_load(t->list->w + k * t->w_step + v * LANES);
 #pragma GCC unroll 2
   for (int v = 0; v < vectors; v++) {
-    const float *p = t->bias + v * LANES;
+    const int at = v * LANES; /* t->bias + at is no pointer where there is no bias */
     bias[v] = !t->bias                           ? vec_zero()
-              : v + 1 < vectors || last == LANES ? vec_load(p)
-                                                 : vec_load_part(p, last);
+              : v + 1 < vectors || last == LANES ? vec_load(t->bias + at)
+                                                 : vec_load_part(t->bias + at, (int)last);
   }
   for (int64_t i = 0; i < t->tiles; i++) {
     vec s[2];
