@@ -6,11 +6,12 @@
 #include "backends/cpu/grouped_product.h"
 #include "common/door.h"
 
+/* Small products feel each division. `to` is a power of 2. */
 static int64_t round_up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
+  return (x + to - 1) & -to;
 }
 static int64_t cuts(int64_t x, int64_t by) {
-  return (x + by - 1) / by;
+  return by == 1 ? x : x <= by ? x > 0 : (x + by - 1) / by;
 }
 static int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;
@@ -21,8 +22,9 @@ static int64_t most(int64_t a, int64_t b) {
 
 /* `total` in equal blocks of at most `size`, multiples of `unit`. */
 static int64_t even(int64_t total, int64_t size, int64_t unit) {
+  if (total <= size) return most(total, 1);
   size = most(size / unit * unit, unit);
-  return total <= size ? most(total, 1) : round_up(cuts(total, cuts(total, size)), unit);
+  return cuts(cuts(total, cuts(total, size)), unit) * unit;
 }
 
 /* ---- The main loop ---- */

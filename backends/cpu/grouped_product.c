@@ -319,8 +319,10 @@ static void run_piece(const piece *t, int64_t cut) {
   const int64_t panel = plan->dot->panel, all = lo_grouped_cut_columns(plan);
   const int64_t panels = (all + panel - 1) / panel;
   int64_t i, i_end, j, j_end;
-  lo_share(plan->m, plan->row_cuts, cut / plan->column_cuts, &i, &i_end);
-  lo_share(panels, plan->column_cuts, cut % plan->column_cuts, &j, &j_end);
+  const bool one = plan->row_cuts * plan->column_cuts == 1; /* small products feel each division */
+  const int64_t row_cut = one ? 0 : cut / plan->column_cuts;
+  lo_share(plan->m, plan->row_cuts, row_cut, &i, &i_end);
+  lo_share(panels, plan->column_cuts, cut - row_cut * plan->column_cuts, &j, &j_end);
   j *= panel;
   j_end = least(j_end * panel, all);
   if (!plan->tiled) run_dots(t, i, i_end - i, j, j_end);

@@ -51,7 +51,7 @@ typedef struct lo_grouped_plan {
 
 /* Words of `k` elements in whole steps of the loop. */
 static inline int64_t lo_grouped_depth(const lo_grouped *dot, int64_t k) {
-  return (k + dot->depth - 1) / dot->depth * dot->depth * dot->size / 4;
+  return ((k + dot->depth - 1) & -(int64_t)dot->depth) * dot->size / 4;
 }
 
 /* The columns that are cut into pieces: those of tiles, unless there are none. */

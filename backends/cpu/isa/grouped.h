@@ -63,10 +63,11 @@ typedef struct lo_grouped {
    * name. X of that type and row-major is read in place. */
   layerops_type type;
   int size;   /* bytes of an element: a word is a group of 4 / size */
-  int depth;  /* elements of k that a step takes: panels are padded to it */
+  int depth;  /* elements of k that a step takes, a power of 2: panels are padded to it */
   bool masks; /* reads X to its end and no further; else X has whole steps, as copies have */
-  int rows, row_unit; /* of a tile at most; memory of X and C has whole units of them */
-  int panel;
+  int rows,
+      row_unit; /* of a tile at most; memory of X and C has whole units of them, a power of 2 */
+  int panel;    /* a power of 2 */
   double flops_per_ns; /* about what a core does: decides only whether threads pay */
   unsigned out_types;  /* of `out`: bits 1 << type */
   void (*run)(const lo_grouped_tile *tile);
@@ -74,7 +75,7 @@ typedef struct lo_grouped {
    * has none. */
   void (*run_short)(const lo_grouped_tile *tile);
   void (*dots)(const lo_grouped_dots *tile); /* NULL: has none */
-  void (*begin)(void), (*end)(void); /* around the tiles of a task; NULL: nothing to do */
+  void (*begin)(void), (*end)(void);         /* around the tiles of a task; NULL: nothing to do */
 } lo_grouped;
 
 /* ---- Operands as words ---- */
