@@ -53,17 +53,24 @@ static int same_as_expected(work w) {
 
 /* The kernel that multiplies the number 2, stored in a type, by itself. */
 static const char *kernel_of(layerops_context *ctx, layerops_type type) {
-  static const float f32 = 2;
-  static const uint16_t bf16 = 0x4000;
-  static const int8_t i8 = 2;
-  const void *two = type == LAYEROPS_F32  ? (const void *)&f32
-                    : type == LAYEROPS_I8 ? (const void *)&i8
-                                          : &bf16;
-  float c = 0;
-  layerops_gemm_args args = {.a = layerops_host_matrix(two, type, 1, 1),
-                             .b = layerops_host_matrix(two, type, 1, 1),
-                             .c = layerops_host_matrix(&c, LAYEROPS_F32, 1, 1)};
-  return layerops_gemm(ctx, &args) == LAYEROPS_OK && c == 4 ? layerops_last_kernel(ctx) : "";
+  enum { N = 16, K = 64 }; /* large enough for every main loop */
+  static float f32[K * N];
+  static uint16_t bf16[K * N];
+  static int8_t i8[K * N];
+  float c[N] = {0};
+  for (int i = 0; i < K * N; i++) {
+    f32[i] = 2;
+    bf16[i] = 0x4000;
+    i8[i] = 2;
+  }
+  const void *two = type == LAYEROPS_F32  ? (const void *)f32
+                    : type == LAYEROPS_I8 ? (const void *)i8
+                                          : bf16;
+  layerops_gemm_args args = {.a = layerops_host_matrix(two, type, 1, K),
+                             .b = layerops_host_matrix(two, type, K, N),
+                             .c = layerops_host_matrix(c, LAYEROPS_F32, 1, N)};
+  return layerops_gemm(ctx, &args) == LAYEROPS_OK && c[N - 1] == 4 * K ? layerops_last_kernel(ctx)
+                                                                       : "";
 }
 
 /* What each choice means for f32, bf16 and i8: the beginnings of the kernels' names. */
