@@ -2,6 +2,7 @@
 #ifndef LO_CPU_H
 #define LO_CPU_H
 
+#include "backends/cpu/cut.h"
 #include "backends/cpu/isa/isa.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/team.h"

@@ -6,27 +6,6 @@
 #include "backends/cpu/grouped_product.h"
 #include "common/door.h"
 
-/* Small products feel each division. `to` is a power of 2. */
-static int64_t round_up(int64_t x, int64_t to) {
-  return (x + to - 1) & -to;
-}
-static int64_t cuts(int64_t x, int64_t by) {
-  return by == 1 ? x : x <= by ? x > 0 : (x + by - 1) / by;
-}
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-/* `total` in equal blocks of at most `size`, multiples of `unit`. */
-static int64_t even(int64_t total, int64_t size, int64_t unit) {
-  if (total <= size) return most(total, 1);
-  size = most(size / unit * unit, unit);
-  return cuts(cuts(total, cuts(total, size)), unit) * unit;
-}
-
 /* ---- The main loop ---- */
 
 const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b,
@@ -103,7 +82,7 @@ static void set_scaling(lo_grouped_plan *plan) {
  * bad to read: a multiple of 4 KiB apart they fall into the same set of L1, and at odd places their
  * words lie across cache lines. */
 static bool x_serves_in_place(const lo_grouped_plan *plan) {
-  const int64_t row = plan->x.row * plan->dot->size, panels = cuts(plan->n, plan->dot->panel);
+  const int64_t row = plan->x.row * plan->dot->size, panels = lo_cuts(plan->n, plan->dot->panel);
   if (plan->x.change != LO_GROUPED_COPY || plan->x.k_major) return false;
   if (plan->streams) return true;
   return !(row % 4096 == 0 && plan->m > 8 && panels >= 2) && !(row % 4 && panels >= 8);
@@ -121,22 +100,22 @@ static bool runs_in_registers(const lo_grouped_plan *plan) {
  * both operands out of L3, and packing W. */
 static double piece_ns(const lo_grouped_plan *plan, int64_t rows, int64_t columns) {
   const lo_grouped *dot = plan->dot;
-  const double wide = (double)round_up(columns, dot->panel), k = (double)plan->k;
+  const double wide = (double)lo_round_up(columns, dot->panel), k = (double)plan->k;
   const double pack = plan->packed ? 0 : 0.06 * dot->size * wide * k;
   const double reads = 0.025 * dot->size * k * ((double)rows + wide);
-  return 2 * (double)round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns + reads +
-         pack;
+  return 2 * (double)lo_round_up(rows, dot->row_unit) * wide * (k + 32) / dot->flops_per_ns +
+         reads + pack;
 }
 
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
  * the quickest; of equals the one with most cuts of rows, each of which is written by one thread.
  */
 static void choose_cuts(lo_grouped_plan *plan, int64_t threads) {
-  const int64_t panels = most(cuts(lo_grouped_cut_columns(plan), plan->dot->panel), 1);
+  const int64_t panels = lo_most(lo_cuts(lo_grouped_cut_columns(plan), plan->dot->panel), 1);
   double best = 0;
-  for (int64_t rows = least(threads, plan->m); rows >= 1; rows--) {
-    int64_t columns = least(threads / rows, panels);
-    double ns = piece_ns(plan, cuts(plan->m, rows), cuts(panels, columns) * plan->dot->panel);
+  for (int64_t rows = lo_least(threads, plan->m); rows >= 1; rows--) {
+    int64_t columns = lo_least(threads / rows, panels);
+    double ns = piece_ns(plan, lo_cuts(plan->m, rows), lo_cuts(panels, columns) * plan->dot->panel);
     if (best > 0 && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
@@ -149,8 +128,8 @@ static void choose_pieces(layerops_context *ctx, lo_grouped_plan *plan) {
   plan->row_cuts = plan->column_cuts = 1;
   plan->tasks = lo_parallel_width(ctx, piece_ns(plan, plan->m, plan->n) * (double)batch);
   if (plan->tasks == 1) return;
-  if (batch < plan->tasks) choose_cuts(plan, cuts(plan->tasks, batch));
-  plan->tasks = least(plan->tasks, batch * plan->row_cuts * plan->column_cuts);
+  if (batch < plan->tasks) choose_cuts(plan, lo_cuts(plan->tasks, batch));
+  plan->tasks = lo_least(plan->tasks, batch * plan->row_cuts * plan->column_cuts);
 }
 
 /* ---- Blocks ---- */
@@ -163,29 +142,30 @@ static void place_stripes(int64_t l2, int64_t rows, lo_grouped_plan *plan) {
   plan->copies_stripes = plan->packed && !plan->x_in_place && bytes > l2 / 4;
   if (!plan->copies_stripes) return;
   plan->x_row = row;
-  plan->stripe = even(rows, least(plan->stripe, 8 * l2 / 4 / row), plan->slab);
-  plan->x_bytes = round_up(round_up(plan->stripe, dot->row_unit) * row * 4, 64);
+  plan->stripe = lo_even(rows, lo_least(plan->stripe, 8 * l2 / 4 / row), plan->slab);
+  plan->x_bytes = lo_round_up(lo_round_up(plan->stripe, dot->row_unit) * row * 4, 64);
 }
 
 /* A panel may fill an eighth of L2, the panels of a block a half, and so may partial sums. */
 static void choose_blocks(int64_t l2, lo_grouped_plan *plan) {
   const lo_grouped *dot = plan->dot;
-  const int64_t half = l2 / 2, rows = cuts(plan->m, plan->row_cuts);
+  const int64_t half = l2 / 2, rows = lo_cuts(plan->m, plan->row_cuts);
   const int64_t columns =
-      most(cuts(cuts(plan->tiled, dot->panel), plan->column_cuts), 1) * dot->panel;
-  plan->block_k = even(plan->k, half / 4 / (dot->panel * dot->size), dot->depth);
+      lo_most(lo_cuts(lo_cuts(plan->tiled, dot->panel), plan->column_cuts), 1) * dot->panel;
+  plan->block_k = lo_even(plan->k, half / 4 / (dot->panel * dot->size), dot->depth);
   const int64_t words = lo_grouped_depth(dot, plan->block_k);
-  plan->block_n = even(columns, half / 4 / words, dot->panel);
-  plan->wide = round_up(plan->block_n, dot->panel);
+  plan->block_n = lo_even(columns, half / 4 / words, dot->panel);
+  plan->wide = lo_round_up(plan->block_n, dot->panel);
   const bool cut = plan->k > plan->block_k;
-  plan->stripe = cut ? even(rows, half / 4 / plan->wide, dot->rows) : most(rows, 1);
+  plan->stripe = cut ? lo_even(rows, half / 4 / plan->wide, dot->rows) : lo_most(rows, 1);
   plan->x_row = lo_copied_row(words);
-  plan->x_bytes = round_up(plan->slab * plan->x_row * 4, 64);
+  plan->x_bytes = lo_round_up(plan->slab * plan->x_row * 4, 64);
   place_stripes(l2, rows, plan);
-  if (cut) plan->c_bytes = round_up(round_up(plan->stripe, dot->row_unit) * plan->wide * 4, 64);
+  if (cut)
+    plan->c_bytes = lo_round_up(lo_round_up(plan->stripe, dot->row_unit) * plan->wide * 4, 64);
   if (plan->packed) return;
-  plan->w_bytes = round_up(words * plan->wide * 4, 64);
-  plan->sums_bytes = round_up(plan->wide * 4, 64);
+  plan->w_bytes = lo_round_up(words * plan->wide * 4, 64);
+  plan->sums_bytes = lo_round_up(plan->wide * 4, 64);
 }
 
 bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,

@@ -5,10 +5,6 @@
 
 #include "backends/cpu/grouped_product.h"
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* A rectangle of C that one task computes, and the task's scratch. */
 typedef struct piece {
   const lo_grouped_plan *plan;
@@ -71,7 +67,7 @@ static void copy_rows(const piece *t, int64_t i, int64_t rows, int64_t k, int64_
   lo_grouped_words x = plan->x;
   for (int64_t r = 0; r < rows; r += LO_GROUPED_ROWS) {
     x.from = element(t->x, &x, i + r, k);
-    plan->isa->grouped_rows(&x, least(LO_GROUPED_ROWS, rows - r), depth, words,
+    plan->isa->grouped_rows(&x, lo_least(LO_GROUPED_ROWS, rows - r), depth, words,
                             to + r * plan->x_row, plan->x_row);
   }
   for (; rows % plan->dot->row_unit; rows++)
@@ -162,7 +158,8 @@ static void run_out(const piece *t, const block *b, lo_grouped_tile *tile, int64
 static void run_tile(const piece *t, const block *b, int64_t i, int64_t rows, int64_t q) {
   const lo_grouped_plan *plan = t->plan;
   const lo_grouped *dot = plan->dot;
-  const int64_t j = b->j + q * dot->panel, columns = least(dot->panel, b->columns - q * dot->panel);
+  const int64_t j = b->j + q * dot->panel,
+                columns = lo_least(dot->panel, b->columns - q * dot->panel);
   const bool whole = plan->k <= plan->block_k;
   uint32_t sums[LO_GROUPED_ROWS * LO_GROUPED_PANEL] __attribute__((aligned(64)));
   lo_grouped_tile tile = {.x = b->x,
@@ -265,7 +262,7 @@ static void run_dots(const piece *t, int64_t i, int64_t rows, int64_t j, int64_t
                    .sums = plan->packed ? plan->packed->sums + plan->tiled : NULL};
   for (int64_t end = i + rows; i < end; i += ROWS)
     for (int64_t at = j; at < j_end; at += LO_GROUPED_PANEL) {
-      dots d = {i, least(ROWS, end - i), at, least(LO_GROUPED_PANEL, j_end - at), sums, 0};
+      dots d = {i, lo_least(ROWS, end - i), at, lo_least(LO_GROUPED_PANEL, j_end - at), sums, 0};
       d.row = plan->dense ? d.columns : LO_GROUPED_PANEL;
       for (int64_t r = 0; r < d.rows; r++)
         for (int64_t c = d.columns; c < d.row; c++) sums[r * d.row + c] = 0;
@@ -287,7 +284,7 @@ static void run_block(const piece *t, block *b, int64_t rows) {
                          b->k + b->depth == t->plan->k; /* while the slab is in cache */
   const int64_t height = ((rows + slabs - 1) / slabs + unit - 1) / unit * unit;
   for (int64_t done = 0; done < rows; done += height) {
-    const int64_t i = b->stripe + done, here = least(height, rows - done);
+    const int64_t i = b->stripe + done, here = lo_least(height, rows - done);
     place_x(t, b, i, here);
     for (int64_t q = 0; q < panels; q++) run_tile(t, b, i, here, q);
     if (with_dots) run_dots(t, i, here, t->plan->tiled, t->plan->n);
@@ -304,9 +301,9 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
     do { /* once where k is 0 */
       block b = {.stripe = i,
                  .j = j,
-                 .columns = least(plan->block_n, j_end - j),
+                 .columns = lo_least(plan->block_n, j_end - j),
                  .k = k,
-                 .depth = least(plan->block_k, plan->k - k)};
+                 .depth = lo_least(plan->block_k, plan->k - k)};
       place_w(t, &b);
       run_block(t, &b, i_end - i);
       k += plan->block_k;
@@ -324,10 +321,11 @@ static void run_piece(const piece *t, int64_t cut) {
   lo_share(plan->m, plan->row_cuts, row_cut, &i, &i_end);
   lo_share(panels, plan->column_cuts, cut - row_cut * plan->column_cuts, &j, &j_end);
   j *= panel;
-  j_end = least(j_end * panel, all);
+  j_end = lo_least(j_end * panel, all);
   if (!plan->tiled) run_dots(t, i, i_end - i, j, j_end);
   if (!plan->tiled) return;
-  for (; i < i_end; i += plan->stripe) run_stripe(t, i, least(i + plan->stripe, i_end), j, j_end);
+  for (; i < i_end; i += plan->stripe)
+    run_stripe(t, i, lo_least(i + plan->stripe, i_end), j, j_end);
 }
 
 /* ---- Tasks ---- */

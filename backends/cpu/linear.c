@@ -26,10 +26,6 @@ typedef struct backward {
   int64_t dz_bytes, rest_bytes; /* scratch: dZ's, and what the steps use one after the other */
 } backward;
 
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
 /* Where dZ will stand: the caller's view, dY, or f32 scratch (its address is still to come). */
 static void place_dz(const layerops_linear_backward_args *a, backward *b) {
   const layerops_matrix *dy = &a->dy;
@@ -49,12 +45,12 @@ static void plan_backward(layerops_context *ctx, const layerops_linear_backward_
   if (lo_present(&a->dx)) {
     lo_product_dgrad(a, &b->dz, &b->dgrad_product);
     lo_plan_product(ctx, &b->dgrad_product, &b->dgrad);
-    b->rest_bytes = most(b->rest_bytes, lo_plan_scratch(&b->dgrad));
+    b->rest_bytes = lo_most(b->rest_bytes, lo_plan_scratch(&b->dgrad));
   }
   if (lo_present(&a->dw)) {
     lo_product_wgrad(a, &b->dz, &b->wgrad_product);
     lo_plan_product(ctx, &b->wgrad_product, &b->wgrad);
-    b->rest_bytes = most(b->rest_bytes, lo_plan_scratch(&b->wgrad));
+    b->rest_bytes = lo_most(b->rest_bytes, lo_plan_scratch(&b->wgrad));
   }
 }
 

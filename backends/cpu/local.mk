@@ -38,6 +38,7 @@ library_parts += %D%/libcpu.la
 	%D%/column_sum.c \
 	%D%/cpu.c \
 	%D%/cpu.h \
+	%D%/cut.h \
 	%D%/grouped_pack.c \
 	%D%/grouped_plan.c \
 	%D%/grouped_product.c \

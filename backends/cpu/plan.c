@@ -4,26 +4,6 @@
 
 #include "backends/cpu/product.h"
 
-static int64_t round_up(int64_t x, int64_t to) {
-  return (x + to - 1) / to * to;
-}
-static int64_t cuts(int64_t x, int64_t by) {
-  return by == 1 ? x : (x + by - 1) / by; /* small products feel each division */
-}
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-
-/* `total` in equal blocks of at most `size`, multiples of `unit`. */
-static int64_t even(int64_t total, int64_t size, int64_t unit) {
-  if (total <= size) return most(total, 1);
-  size = most(size / unit * unit, unit);
-  return round_up(cuts(total, cuts(total, size)), unit);
-}
-
 lo_plane lo_plane_of(const layerops_matrix *m, int64_t batch) {
   lo_plane plane = {lo_present(m) ? lo_address(m) : NULL, m->stride, m->type};
   if (plane.base && m->batch > 1)
@@ -189,12 +169,12 @@ static double piece_ns(const lo_plan *plan, int64_t rows, int64_t columns) {
 /* For `threads` threads on each matrix of the batch, the cut into rows x columns whose pieces are
  * the quickest. */
 static void choose_cuts(lo_plan *plan, int64_t threads) {
-  const int64_t units = cuts(plan->n, plan->unit);
+  const int64_t units = lo_cuts(plan->n, plan->unit);
   double best = 0;
-  for (int64_t rows = least(threads, plan->m); rows >= 1; rows--) {
-    int64_t columns = least(threads / rows, units);
-    double ns =
-        piece_ns(plan, cuts(plan->m, rows), least(cuts(units, columns) * plan->unit, plan->n));
+  for (int64_t rows = lo_least(threads, plan->m); rows >= 1; rows--) {
+    int64_t columns = lo_least(threads / rows, units);
+    double ns = piece_ns(plan, lo_cuts(plan->m, rows),
+                         lo_least(lo_cuts(units, columns) * plan->unit, plan->n));
     if (best && ns >= best) continue;
     best = ns;
     plan->row_cuts = rows;
@@ -208,8 +188,8 @@ static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
   plan->row_cuts = plan->column_cuts = 1;
   plan->tasks = lo_parallel_width(ctx, ns);
   if (plan->tasks == 1) return;
-  if (p->batch < plan->tasks) choose_cuts(plan, cuts(plan->tasks, p->batch));
-  plan->tasks = least(plan->tasks, p->batch * plan->row_cuts * plan->column_cuts);
+  if (p->batch < plan->tasks) choose_cuts(plan, lo_cuts(plan->tasks, p->batch));
+  plan->tasks = lo_least(plan->tasks, p->batch * plan->row_cuts * plan->column_cuts);
 }
 
 /* ---- Blocks ---- */
@@ -217,30 +197,31 @@ static void choose_pieces(layerops_context *ctx, lo_plan *plan) {
 /* X is copied where it must be converted, and where a transposed X would be walked many times page
  * by page. */
 static bool x_serves_in_place(const lo_plan *plan) {
-  const int64_t panels = cuts(cuts(plan->n, plan->column_cuts), plan->panel);
+  const int64_t panels = lo_cuts(lo_cuts(plan->n, plan->column_cuts), plan->panel);
   if (plan->x->type != LAYEROPS_F32) return false;
   return !plan->x_k_major || panels < 4 || plan->k < 128;
 }
 
 static void choose_blocks(const lo_caches *caches, lo_plan *plan) {
-  const int64_t size = sizeof(float), rows = cuts(plan->m, plan->row_cuts),
-                columns = cuts(cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
+  const int64_t size = sizeof(float), rows = lo_cuts(plan->m, plan->row_cuts),
+                columns = lo_cuts(lo_cuts(plan->n, plan->panel), plan->column_cuts) * plan->panel;
   const int64_t half = caches->l2 / 2 / size; /* floats of half of L2 */
   plan->block_k =
-      plan->k * plan->panel <= half ? most(plan->k, 1) : even(plan->k, half / plan->panel, 4);
-  plan->block_n =
-      columns * plan->block_k <= half ? columns : even(columns, half / plan->block_k, plan->panel);
-  plan->wide = round_up(plan->block_n, plan->panel);
-  plan->stripe = plan->k > plan->block_k ? even(rows, half / plan->wide, 12) : most(rows, 1);
-  if (plan->how == LO_W_IN_PLACE) plan->w_floats = round_up(plan->block_k * plan->panel, 16);
-  if (plan->how == LO_W_PACKED) plan->w_floats = round_up(plan->block_k * plan->wide, 16);
+      plan->k * plan->panel <= half ? lo_most(plan->k, 1) : lo_even(plan->k, half / plan->panel, 4);
+  plan->block_n = columns * plan->block_k <= half
+                      ? columns
+                      : lo_even(columns, half / plan->block_k, plan->panel);
+  plan->wide = lo_round_up(plan->block_n, plan->panel);
+  plan->stripe = plan->k > plan->block_k ? lo_even(rows, half / plan->wide, 12) : lo_most(rows, 1);
+  if (plan->how == LO_W_IN_PLACE) plan->w_floats = lo_round_up(plan->block_k * plan->panel, 16);
+  if (plan->how == LO_W_PACKED) plan->w_floats = lo_round_up(plan->block_k * plan->wide, 16);
   plan->block_m = plan->stripe;
   if (!plan->x_in_place) { /* slab by slab; of k-major rows, whole lines */
     plan->block_m = plan->x_k_major ? 48 : 12;
     plan->x_floats = plan->x_k_major ? plan->block_k * lo_copied_row(plan->block_m)
                                      : plan->block_m * lo_copied_row(plan->block_k);
   }
-  if (plan->k > plan->block_k) plan->c_floats = round_up(plan->stripe * plan->wide, 16);
+  if (plan->k > plan->block_k) plan->c_floats = lo_round_up(plan->stripe * plan->wide, 16);
 }
 
 /* Epilogues that need no more than bias and activation: the microkernel has the commonest, and a

@@ -2,10 +2,6 @@
 
 #include "backends/cpu/grouped_product.h"
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 /* A rectangle of C that one task computes, and the task's scratch. */
 typedef struct piece {
   const lo_plan *plan;
@@ -114,7 +110,8 @@ typedef struct panel {
 
 static panel panel_at(const piece *t, const block *b, int64_t q) {
   const lo_plan *plan = t->plan;
-  const int64_t lanes = plan->mk->lanes, columns = least(plan->panel, b->columns - q * plan->panel);
+  const int64_t lanes = plan->mk->lanes,
+                columns = lo_least(plan->panel, b->columns - q * plan->panel);
   int64_t vectors = 1;
   while (vectors * lanes < columns) vectors++;
   panel p = {b->w + q * b->next_panel, b->w_step, b->j + q * plan->panel, columns, vectors};
@@ -168,7 +165,7 @@ static void run_resident(const piece *t, const block *b, const panel *p) {
   for (int64_t v = 0; v < p->vectors; v += 2) {
     const int64_t first = v * mk->lanes, two = p->vectors - v > 1;
     const panel part = {p->w + first, p->w_step, p->j + first,
-                        least(p->columns - first, (1 + two) * mk->lanes), 1 + two};
+                        lo_least(p->columns - first, (1 + two) * mk->lanes), 1 + two};
     const lo_segment segment = {b->x, part.w, b->depth};
     lo_tile tile = {
         .list = &segment, .count = 1, .x_row = b->x_row, .w_step = p->w_step, .tiles = b->rows};
@@ -181,7 +178,7 @@ static void run_resident(const piece *t, const block *b, const panel *p) {
  * most processors holds 8 or 12 lines: lower tiles then cost less than a copy of X. */
 static int64_t highest(const lo_plan *plan, int64_t vectors) {
   const int64_t rows = plan->mk->rows[vectors - 1];
-  return plan->x_pages ? least(rows, 8) : rows;
+  return plan->x_pages ? lo_least(rows, 8) : rows;
 }
 
 /* Panels first..end, all of them so many vectors wide. Where k is short a panel stays in L1 while
@@ -318,12 +315,12 @@ static void clear_padding(const dots *d) {
 static void run_dots(const piece *t, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
   float sums[DOTS_SUMS] __attribute__((aligned(64)));
   dots d = {.sums = sums};
-  const int64_t lanes = t->plan->mk->lanes, rows = least(i_end - i, DOTS_ROWS);
-  const int64_t columns = least(DOTS_SUMS / rows / lanes * lanes, DOTS_COLUMNS);
+  const int64_t lanes = t->plan->mk->lanes, rows = lo_least(i_end - i, DOTS_ROWS);
+  const int64_t columns = lo_least(DOTS_SUMS / rows / lanes * lanes, DOTS_COLUMNS);
   for (d.i = i; d.i < i_end; d.i += rows)
     for (d.j = j; d.j < j_end; d.j += columns) {
-      d.rows = least(rows, i_end - d.i);
-      d.columns = least(columns, j_end - d.j);
+      d.rows = lo_least(rows, i_end - d.i);
+      d.columns = lo_least(columns, j_end - d.j);
       d.sums_row = t->plan->dense ? d.columns : (d.columns + lanes - 1) / lanes * lanes;
       clear_padding(&d);
       run_dots_block(t, &d);
@@ -351,9 +348,9 @@ static void run_stripe(const piece *t, int64_t i, int64_t i_end, int64_t j, int6
     do { /* once where k is 0 */
       block b = {.stripe = i,
                  .j = j,
-                 .columns = least(plan->block_n, j_end - j),
+                 .columns = lo_least(plan->block_n, j_end - j),
                  .k = k,
-                 .depth = least(plan->block_k, plan->k - k)};
+                 .depth = lo_least(plan->block_k, plan->k - k)};
       place_w(t, &b);
       run_rows(t, b, i_end - i);
       k += plan->block_k;
@@ -368,10 +365,10 @@ static void run_piece(const piece *t, int64_t cut) {
   lo_share((plan->n + plan->unit - 1) / plan->unit, plan->column_cuts, cut % plan->column_cuts, &j,
            &j_end);
   j *= plan->unit;
-  j_end = least(j_end * plan->unit, plan->n);
-  const int64_t tiles_end = least(j_end, plan->n - plan->dots);
+  j_end = lo_least(j_end * plan->unit, plan->n);
+  const int64_t tiles_end = lo_least(j_end, plan->n - plan->dots);
   for (int64_t s = i; s < i_end && j < tiles_end; s += plan->stripe)
-    run_stripe(t, s, least(s + plan->stripe, i_end), j, tiles_end);
+    run_stripe(t, s, lo_least(s + plan->stripe, i_end), j, tiles_end);
   if (tiles_end < j_end) run_dots(t, i, i_end, j < tiles_end ? tiles_end : j, j_end);
 }
 

@@ -5,16 +5,6 @@
 
 #include "backends/cpu/train.h"
 
-static int64_t least(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
-static int64_t cuts(int64_t total, int64_t size) {
-  return (total + size - 1) / size;
-}
-
 /* ---- Pieces ---- */
 
 /* Panel q of n columns. */
@@ -26,8 +16,8 @@ typedef struct panel {
 static panel panel_at(const lo_train *t, int64_t n, int64_t q) {
   const int64_t lanes = t->isa->product->lanes;
   panel p = {.q = q, .first = q * t->panel};
-  p.columns = least(t->panel, n - p.first);
-  p.vectors = (int)cuts(p.columns, lanes);
+  p.columns = lo_least(t->panel, n - p.first);
+  p.vectors = (int)lo_cuts(p.columns, lanes);
   p.whole = p.vectors * lanes;
   return p;
 }
@@ -35,7 +25,7 @@ static panel panel_at(const lo_train *t, int64_t n, int64_t q) {
 /* A tile of any height, as tiles of nearly equal height that the microkernels have. */
 static void run_tiles(const lo_train *t, int layout, int64_t rows, int vectors, lo_tile tile) {
   const lo_microkernels *mk = t->isa->product;
-  const int64_t tiles = cuts(rows, mk->rows[vectors - 1]), height = rows / tiles;
+  const int64_t tiles = lo_cuts(rows, mk->rows[vectors - 1]), height = rows / tiles;
   const lo_microkernel *run = mk->run[layout][vectors - 1];
   tile.tiles = rows % tiles;
   if (tile.tiles) run[height](&tile);
@@ -46,12 +36,12 @@ static void run_tiles(const lo_train *t, int layout, int64_t rows, int vectors, 
 /* c[r][j] = row r of x times row j of w, for any number of both. */
 static void run_dots(const lo_train *t, int64_t rows, int64_t columns, lo_dot_tile all) {
   const lo_microkernels *mk = t->isa->product;
-  const int64_t groups = cuts(columns, mk->dot_columns);
+  const int64_t groups = lo_cuts(columns, mk->dot_columns);
   for (int64_t g = 0; g < groups; g++) {
     int64_t j, j_end;
     lo_share(columns, groups, g, &j, &j_end);
     const lo_dot_kernel *run = mk->dot[j_end - j - 1];
-    const int64_t tiles = cuts(rows, mk->dot_rows[j_end - j - 1]);
+    const int64_t tiles = lo_cuts(rows, mk->dot_rows[j_end - j - 1]);
     const int64_t least_rows = rows / tiles, taller = rows % tiles;
     lo_dot_tile tile = all;
     tile.w += j * all.w_row;
@@ -101,15 +91,15 @@ static void forward_tile(const lo_train *t, const lo_train_layer *l, const lo_tr
 static void forward_panels(const lo_train *t, const lo_train_layer *l, const lo_train_batch *b,
                            int64_t task) {
   const int64_t size = l->in * t->panel * (int64_t)sizeof(float);
-  const int64_t group = most(1, t->caches.l2 / 2 / size);
-  const int64_t tiles = cuts(b->rows, t->isa->product->rows[t->vectors - 1]);
+  const int64_t group = lo_most(1, t->caches.l2 / 2 / size);
+  const int64_t tiles = lo_cuts(b->rows, t->isa->product->rows[t->vectors - 1]);
   int64_t begin, end;
   lo_share(l->panels, t->tasks, task, &begin, &end);
   for (; begin < end; begin += group)
     for (int64_t s = 0; s < tiles; s++) {
       int64_t i, i_end;
       lo_share(b->rows, tiles, s, &i, &i_end);
-      for (int64_t q = begin; q < least(begin + group, end); q++)
+      for (int64_t q = begin; q < lo_least(begin + group, end); q++)
         forward_tile(t, l, b, i, i_end - i, q);
     }
 }
@@ -163,12 +153,12 @@ void lo_train_loss(const lo_train *t, int64_t task) {
   const lo_train_layer *l = &t->layer[t->layers - 1];
   const input x = input_of(t, t->layers - 1);
   int64_t g, end;
-  lo_share(cuts(t->batch.rows, LO_TRAIN_GROUP), t->tasks, task, &g, &end);
+  lo_share(lo_cuts(t->batch.rows, LO_TRAIN_GROUP), t->tasks, task, &g, &end);
   for (; g < end; g++) {
     const int64_t first = g * LO_TRAIN_GROUP;
     lo_softmax_loss s = {.z = l->d + g * l->step,
                          .classes = l->out,
-                         .samples = least(LO_TRAIN_GROUP, t->batch.rows - first),
+                         .samples = lo_least(LO_TRAIN_GROUP, t->batch.rows - first),
                          .bias = l->bias,
                          .labels = t->batch.labels + first,
                          .scale = t->scale};
@@ -196,11 +186,11 @@ enum { SEGMENTS = 16 };
 static void below_panels(const lo_train *t, const lo_train_layer *l, const panel *p, float *d) {
   for (int64_t q = 0; q < l->panels; q += SEGMENTS) {
     lo_segment list[SEGMENTS];
-    const int64_t count = least(SEGMENTS, l->panels - q);
+    const int64_t count = lo_least(SEGMENTS, l->panels - q);
     for (int64_t s = 0; s < count; s++)
       list[s] = (lo_segment){l->d + (q + s) * l->step,
                              l->w + p->q * l->next + (q + s) * t->panel * t->panel,
-                             least(t->panel, l->out - (q + s) * t->panel)};
+                             lo_least(t->panel, l->out - (q + s) * t->panel)};
     run_tiles(t, LO_ROW_MAJOR, t->batch.rows, p->vectors,
               (lo_tile){.list = list,
                         .count = count,
@@ -218,7 +208,7 @@ static void below_panels(const lo_train *t, const lo_train_layer *l, const panel
 static void below_groups(const lo_train *t, const lo_train_layer *l, const panel *p, float *d) {
   for (int64_t m = 0; m < t->batch.rows; m += LO_TRAIN_GROUP) {
     const lo_segment segment = {l->d + m / LO_TRAIN_GROUP * l->step, l->w + p->q * l->next, l->out};
-    run_tiles(t, LO_K_MAJOR, least(LO_TRAIN_GROUP, t->batch.rows - m), p->vectors,
+    run_tiles(t, LO_K_MAJOR, lo_least(LO_TRAIN_GROUP, t->batch.rows - m), p->vectors,
               (lo_tile){.list = &segment,
                         .count = 1,
                         .x_step = LO_TRAIN_GROUP,
@@ -254,7 +244,7 @@ static int64_t group_segments(const lo_train_layer *l, const float *x, int64_t r
   int64_t s = 0;
   for (int64_t r = 0; r < count; r += LO_TRAIN_GROUP)
     list[s++] = (lo_segment){l->d + (m + r) / LO_TRAIN_GROUP * l->step, x + r * row,
-                             least(LO_TRAIN_GROUP, count - r)};
+                             lo_least(LO_TRAIN_GROUP, count - r)};
   return s;
 }
 
@@ -265,7 +255,7 @@ static void update_columns(const lo_train *t, int64_t i, const panel *p) {
   const bool last = i == t->layers - 1;
   float *w = l->w + p->q * l->next;
   for (int64_t m = 0; m < t->batch.rows; m += BLOCK) {
-    const int64_t count = least(BLOCK, t->batch.rows - m);
+    const int64_t count = lo_least(BLOCK, t->batch.rows - m);
     const float *x = in.x + m * in.row + p->q * in.next;
     lo_segment list[BLOCK / LO_TRAIN_GROUP];
     lo_tile tile = {.list = list,
@@ -287,7 +277,7 @@ static void update_columns(const lo_train *t, int64_t i, const panel *p) {
       const int64_t first = q * t->panel;
       list[0] = (lo_segment){l->d + q * l->step + m * t->panel, x, count};
       tile.from = tile.c = w + first * t->panel;
-      run_tiles(t, LO_K_MAJOR, least(t->panel, l->out - first), p->vectors, tile);
+      run_tiles(t, LO_K_MAJOR, lo_least(t->panel, l->out - first), p->vectors, tile);
     }
   }
 }
@@ -313,7 +303,7 @@ static void update_panel(const lo_train *t, const lo_train_layer *l, const panel
     run_tiles(t, LO_K_MAJOR, l->in, p->vectors,
               (lo_tile){.list = list,
                         .count = sample_segments(t, l->d + p->q * l->step, m,
-                                                 least(BLOCK, t->batch.rows - m), list),
+                                                 lo_least(BLOCK, t->batch.rows - m), list),
                         .x_step = t->batch.row,
                         .w_step = t->panel,
                         .from = w,
@@ -356,7 +346,7 @@ void lo_train_backward(const lo_train *t, int64_t i, int64_t task) {
   const lo_train_layer *l = &t->layer[i];
   const bool panels = i == 0 && t->layers > 1;
   int64_t q, end;
-  lo_share(cuts(l->in, t->panel), t->tasks, task, &q, &end);
+  lo_share(lo_cuts(l->in, t->panel), t->tasks, task, &q, &end);
   for (; q < end && !panels; q++) {
     const panel p = panel_at(t, l->in, q);
     if (i) gradient_below(t, i, &p);
