@@ -19,6 +19,11 @@ void lo_log(layerops_context *ctx, int level, const char *format, ...) {
     fprintf(stderr, "%s\n", line);
 }
 
+void lo_refused(layerops_context *ctx, const char *kernel, const char *reason) {
+  lo_log(ctx, 2, "layerops: refused device=%s kernel=%s reason=%s", ctx->device->name, kernel,
+         reason);
+}
+
 const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size, size_t count,
                       const void *problem) {
   for (size_t i = 0; i < count; i++) {
@@ -28,8 +33,7 @@ const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size
       ctx->kernel = kernel->name;
       return kernel;
     }
-    lo_log(ctx, 2, "layerops: refused device=%s kernel=%s reason=%s", ctx->device->name,
-           kernel->name, reason);
+    lo_refused(ctx, kernel->name, reason);
   }
   return NULL;
 }

@@ -115,6 +115,8 @@ typedef struct lo_kernel {
 /* NULL if all refuse (the list's last entry should accept whatever the door lets in). */
 const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size, size_t count,
                       const void *problem);
+/* For backends that choose in another way: the line of a kernel that is not taken. */
+void lo_refused(layerops_context *ctx, const char *kernel, const char *reason);
 #define LO_SELECT(ctx, list, problem)                                                              \
   lo_select(ctx, list, sizeof((list)[0]), sizeof(list) / sizeof((list)[0]), problem)
 

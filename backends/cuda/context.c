@@ -146,6 +146,9 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
   LO_TRY(choose_architecture(ctx, s));
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));
+  size_t counters = LO_CUDA_COUNTERS * sizeof *s->counters;
+  LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->counters, counters), "open"));
+  LO_TRY(lo_cuda_check(ctx, cudaMemsetAsync(s->counters, 0, counters, s->stream), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->faults, sizeof *s->faults), "open"));
   return lo_cuda_check(ctx, cudaMemsetAsync(s->faults, 0xff, sizeof *s->faults, s->stream), "open");
 }
@@ -172,6 +175,7 @@ void lo_cuda_close(layerops_context *ctx) {
   lo_cuda_state *s = lo_cuda(ctx);
   free(s->plans);
   cudaFree(s->faults);
+  cudaFree(s->counters);
   cudaFreeHost(s->pinned);
   for (int i = 0; i < 2; i++)
     if (s->used[i]) cudaEventDestroy(s->used[i]);

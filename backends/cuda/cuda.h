@@ -16,6 +16,9 @@ typedef struct lo_cuda_device {
   int sms, architecture;
 } lo_cuda_device;
 
+/* The most tiles of a product in parts of k: only small grids are parted. */
+enum { LO_CUDA_COUNTERS = 1 << 16 };
+
 /* A context of ours (ctx->state). */
 typedef struct lo_cuda_state {
   lo_cuda_device *device;
@@ -25,6 +28,7 @@ typedef struct lo_cuda_state {
   char forced[48];  /* LAYEROPS_CUDA_KERNEL: only the kernel of this name; "": all */
   struct CUevent_st *mark;
   struct lo_cuda_plans *plans; /* plan.c's */
+  int *counters;               /* LO_CUDA_COUNTERS of 0 on the device: lo_cu_gemm's */
 
   /* Pinned memory through which small copies go, in two halves; used[i] is set when the queue has
    * passed half i. */

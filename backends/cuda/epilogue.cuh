@@ -9,6 +9,10 @@ LO_FN float4 lo_add4(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
+LO_FN int4 lo_add4(int4 a, int4 b) {
+  return make_int4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
 /* acc is the sum of products, bias the quad's, which is used where there is one. Rounding is
  * spelled out, so that every kernel gives the same bits. */
 LO_FN void lo_epilogue4(const lo_cu_epilogue &e, float alpha, float beta, float4 acc, float4 bias,
@@ -29,7 +33,60 @@ LO_FN void lo_epilogue4(const lo_cu_epilogue &e, float alpha, float beta, float4
     z = lo_derivative4(e.derivative, z, s, e.derivative_slope);
   }
   if (e.residual.p) z = lo_add4(z, lo_load4(e.residual, row * e.residual.stride + col, count));
+  if (e.scale_c.p) {
+    float s = lo_load(e.scale_c, 0);
+    z = make_float4(__fdiv_rn(z.x, s), __fdiv_rn(z.y, s), __fdiv_rn(z.z, s), __fdiv_rn(z.w, s));
+  }
   lo_store4(e.c, at_c, count, z);
+}
+
+/* ---- Products of 8-bit integers. A vector of one element stands for all. */
+LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
+  return v.cols == 1 ? 0 : row;
+}
+
+/* sum (a - zero) b = sum a b - zero sum b; columns: the sums of b. Wraps around as the sums do. */
+LO_FN int4 lo_shift4(const lo_cu_epilogue &e, int4 acc, int4 columns, lo_i64 row) {
+  if (!e.zero_a.p) return acc;
+  int zero = -((const int *)e.zero_a.p)[lo_of_row(e.zero_a, row)];
+  return make_int4(acc.x + zero * columns.x, acc.y + zero * columns.y, acc.z + zero * columns.z,
+                   acc.w + zero * columns.w);
+}
+LO_FN float4 lo_shift4(const lo_cu_epilogue &, float4 acc, int4, lo_i64) {
+  return acc;
+}
+
+LO_FN float4 lo_scale4(const lo_cu_epilogue &e, int4 acc, lo_i64 row, lo_i64 col, int count) {
+  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
+  float4 b = make_float4(a, a, a, a);
+  if (e.scale_b.p) {
+    float s = lo_load(e.scale_b, 0);
+    b = e.scale_b.cols == 1 ? make_float4(s, s, s, s) : lo_load4(e.scale_b, col, count);
+    b = make_float4(a * b.x, a * b.y, a * b.z, a * b.w);
+  }
+  return make_float4(b.x * (float)acc.x, b.y * (float)acc.y, b.z * (float)acc.z,
+                     b.w * (float)acc.w);
+}
+
+LO_FN void lo_store_sums(const lo_cu_view &v, lo_i64 at, int count, int4 acc) {
+  int *p = (int *)v.p + at;
+  p[0] = acc.x;
+  if (count > 1) p[1] = acc.y;
+  if (count > 2) p[2] = acc.z;
+  if (count > 3) p[3] = acc.w;
+}
+
+/* The epilogue by the kind of the sums. */
+LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, float4 acc, float4 bias,
+                      lo_i64 batch, lo_i64 row, lo_i64 col, int count) {
+  lo_epilogue4(e, alpha, beta, acc, bias, batch, row, col, count);
+}
+LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc, float4 bias,
+                      lo_i64 batch, lo_i64 row, lo_i64 col, int count) {
+  if (e.c.type == LO_TYPE_I32)
+    lo_store_sums(e.c, batch * e.c.batch_stride + row * e.c.stride + col, count, acc);
+  else
+    lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
 }
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {

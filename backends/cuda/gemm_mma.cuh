@@ -153,6 +153,9 @@ template <bool K_INNER, int EXTENT, int BK, int THREADS> struct lo_half_loader {
 template <int MMA, int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B>
 struct lo_mma_core {
   static constexpr int BM = BM_, BN = BN_, BK = 32;
+  static constexpr bool INTEGER = false;
+  typedef float4 sum4;
+  __device__ __forceinline__ void column_sums(int *) const {}
   static constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N, THREADS = 32 * WARPS;
   static constexpr int OFFSET_B = BM * BK / 2, STAGE = (BM + BN) * BK / 2; /* words */
   static constexpr int ROWS = BM / WM * 16, PITCH = BN + 8; /* of a pass of drain() */

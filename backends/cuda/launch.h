@@ -25,8 +25,6 @@ int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *str
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
 int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* The ordered sum of the parts of a split product, and the epilogue. */
-int lo_cu_run_gemm_finish(const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -23,6 +23,7 @@ library_parts += %D%/libcuda.la
 %C%_libcuda_la_SOURCES = \
 	%D%/bsr.cu \
 	%D%/context.c \
+	%D%/cost.c \
 	%D%/cuda.c \
 	%D%/cuda.h \
 	%D%/driver.c \
@@ -31,6 +32,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_16.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
+	%D%/kernels.c \
 	%D%/launch.h \
 	%D%/memory.c \
 	%D%/move.cu \

@@ -92,14 +92,64 @@ LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, l
   tm = 8 * group + rest - tn * height;
 }
 
+/* ---- A product in parts of k: each part stores its sums; the block that comes last to a tile adds
+ * the parts in their order, so that the bits do not depend on who that is. */
+LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 row, lo_i64 col) {
+  return p.partial + ((part * p.batch + batch) * p.m + row) * p.pitch + col;
+}
+
+/* Whether all other parts of this tile are stored. The counter is left as it was found: 0. */
+LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int *counter = p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x;
+    last = atomicAdd(counter, 1) == p.split - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+template <class Core>
+LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, float beta,
+                        lo_i64 batch, lo_i64 row0, lo_i64 col0, bool sum) {
+  constexpr int QUADS = Core::BN / 4;
+  lo_i64 next = p.batch * p.m * p.pitch / 4;
+#pragma unroll 1
+  for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
+    lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
+    if (row >= p.m || col >= p.n) continue;
+    typedef typename Core::sum4 sum4;
+    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row, col);
+    sum4 acc = __ldcg(parts);
+#pragma unroll 4
+    for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(parts + s * next));
+    lo_finish4(p.e, alpha, beta, acc, *(const float4 *)(bias + v % QUADS * 4), batch, row, col,
+               lo_quad_count(p.n, col));
+  }
+  if (!sum) return;
+  for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
+    float total = 0;
+    for (int s = 0; s < p.split; s++) total += __ldcg(p.partial_sums + s * p.m + row);
+    lo_finish_row_sum(p.e, beta, row, total);
+  }
+}
+
 /* A core is a main loop: BM x BN outputs in steps of BK by THREADS threads, STAGE words of shared
  * memory a stage, B's part OFFSET_B behind A's; multiply() adds a stage to its sums, drain() hands
- * them out. grid: x tiles of a matrix, y parts of k, z matrices of the batch */
+ * them out in quads (sum4: float4, or int4 where INTEGER). An integer core writes the sums over k
+ * of its BN columns of B to shared memory in column_sums(), before drain(). grid: x tiles of a
+ * matrix, y parts of k, z matrices of the batch */
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu_gemm &p) {
   typedef typename Core::template loader_a<!TRANS_A> A;
   typedef typename Core::template loader_b<TRANS_B> B;
+  typedef typename Core::sum4 sum4;
   __shared__ __align__(128) float shared[2 * Core::STAGE];
   __shared__ __align__(16) float bias[Core::BN];
+  __shared__ __align__(16) int columns[Core::INTEGER ? Core::BN : 4];
   lo_i64 tm, tn;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
@@ -118,17 +168,19 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
     lo_main_loop(core, shared, it);
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     if (sum) lo_drain_sums<Core>(p, shared, it.sums, beta, row0);
-    core.drain(shared, [&](int r, int c, float4 quad) {
+    if (Core::INTEGER && p.e.zero_a.p) core.column_sums(columns);
+    core.drain(shared, [&](int r, int c, sum4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) return;
-      if (p.split > 1) {
-        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
-        *(float4 *)(p.partial + line * p.pitch + col) = quad;
-      } else {
-        lo_epilogue4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
-                     lo_quad_count(p.n, col));
-      }
+      if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns + c), row);
+      if (p.split > 1)
+        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
+      else
+        lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
+                   lo_quad_count(p.n, col));
     });
+    if (p.split > 1 && lo_comes_last(p, l))
+      lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, sum);
   }
 }
 

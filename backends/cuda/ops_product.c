@@ -5,9 +5,6 @@
 
 #define LARGEST_GRID ((int64_t)1 << 30)
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
 static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
@@ -45,21 +42,17 @@ static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, i
 }
 
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
-                              layerops_type type, const char *what) {
+                              const char *what) {
   int64_t count = g->tiles_m * g->tiles_n;
   for (g->tile0 = 0; g->tile0 < count; g->tile0 += LARGEST_GRID) {
     int64_t left = count - g->tile0;
-    lo_cu_grid grid = {left < LARGEST_GRID ? left : LARGEST_GRID, g->split,
-                       g->batch < 65535 ? g->batch : 65535, 0};
-    void *stream = lo_cuda(ctx)->stream;
-    int error = plan->mma >= 0         ? lo_cu_run_gemm_mma(plan->tile, plan->mma, g, grid, stream)
-                : type == LAYEROPS_F32 ? lo_cu_run_gemm_f32(plan->tile, g, grid, stream)
-                                       : lo_cu_run_gemm_16(plan->tile, g, grid, stream);
-    LO_TRY(lo_cuda_check(ctx, error, what));
+    lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID,
+                       .y = g->split,
+                       .z = g->batch < 65535 ? g->batch : 65535};
+    const lo_cuda_kernel *k = plan->kernel;
+    LO_TRY(lo_cuda_check(ctx, k->run(k->number, plan->kind, g, grid, lo_cuda(ctx)->stream), what));
   }
-  if (g->split == 1) return LAYEROPS_OK;
-  lo_cu_grid finish = lo_cuda_grid(ctx, g->batch * g->m * (g->pitch / 4));
-  return lo_cuda_check(ctx, lo_cu_run_gemm_finish(g, finish, lo_cuda(ctx)->stream), what);
+  return LAYEROPS_OK;
 }
 
 /* `memory` holds plan->bytes. */
@@ -71,18 +64,23 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .n = p->n,
                   .k = p->k,
                   .batch = p->batch,
-                  .tiles_m = ceil_div(p->m, plan->bm),
-                  .tiles_n = ceil_div(p->n, plan->bn),
+                  .tiles_m = lo_ceil_div(p->m, plan->bm),
+                  .tiles_n = lo_ceil_div(p->n, plan->bn),
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
+                  .counters = lo_cuda(ctx)->counters,
                   .pitch = (p->n + 3) / 4 * 4,
                   .e = epilogue(&p->epilogue, &p->c, p->k)};
   g.e.row_sum = lo_cuda_view(&p->row_sum);
-  return launch(ctx, plan, &g, p->a.type, what);
+  g.e.scale_a = lo_cuda_view(&p->scale_a);
+  g.e.scale_b = lo_cuda_view(&p->scale_b);
+  g.e.zero_a = lo_cuda_view(&p->zero_a);
+  g.e.scale_c = lo_cuda_view(&p->scale_c);
+  return launch(ctx, plan, &g, what);
 }
 
 static layerops_status run_alone(layerops_context *ctx, const lo_product *p, const char *what) {
@@ -124,11 +122,11 @@ static bool wants_dz(const layerops_linear_backward_args *a) {
 /* dbias without dW: sums over runs of rows, enough to fill the device. */
 static int64_t plan_column_sum(layerops_context *ctx, backward *b) {
   int64_t rows = b->a->dy.rows, cols = b->a->dbias.cols;
-  int64_t fill = ceil_div(4 * (int64_t)lo_cuda(ctx)->device->sms, ceil_div(cols, 32));
-  int64_t parts = ceil_div(rows, 64);
+  int64_t fill = lo_ceil_div(4 * (int64_t)lo_cuda(ctx)->device->sms, lo_ceil_div(cols, 32));
+  int64_t parts = lo_ceil_div(rows, 64);
   if (parts > fill) parts = fill;
   if (parts < 1) parts = 1;
-  b->column_sum.rows_each = ceil_div(rows, parts);
+  b->column_sum.rows_each = lo_ceil_div(rows, parts);
   b->column_sum.parts_count = (int)parts;
   ctx->kernel = "column_sum";
   return 4 * parts * cols;
@@ -219,7 +217,7 @@ static const char *refuse_bsr(layerops_context *ctx, const bsr_problem *q, const
   if (reason) return reason;
   if (q->block != block) return "blocks are of another size";
   if (bm > 32 && !*lo_cuda(ctx)->forced &&
-      ceil_div(q->m, bm) * q->block_rows < 2 * (int64_t)lo_cuda(ctx)->device->sms)
+      lo_ceil_div(q->m, bm) * q->block_rows < 2 * (int64_t)lo_cuda(ctx)->device->sms)
     return "so few tiles leave SMs idle";
   return NULL;
 }
@@ -263,7 +261,7 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                  .row_start = w->row_start->native,
                  .column = w->column->native,
                  .m = q.m,
-                 .tiles_m = ceil_div(q.m, kernel->bm),
+                 .tiles_m = lo_ceil_div(q.m, kernel->bm),
                  .block_rows = q.block_rows,
                  .e = epilogue(&e, &a->y, a->x.cols)};
   int64_t count = p.tiles_m * p.block_rows;

@@ -24,6 +24,7 @@ typedef struct lo_cu_scalar {
 typedef struct lo_cu_epilogue {
   lo_cu_scalar alpha, beta;
   lo_cu_view bias, preact, residual, saved, c, row_sum;
+  lo_cu_view scale_a, scale_b, zero_a, scale_c; /* 8-bit integers: of one element, or of m or n */
   int activation, derivative;
   float slope, derivative_slope;
 } lo_cu_epilogue;
@@ -48,6 +49,7 @@ typedef struct lo_cu_gemm {
   int swapped;         /* LO_CU_DOT: the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
+  int *counters;       /* split > 1: one a tile, 0 between launches */
   lo_i64 pitch;        /* n, rounded up to 4 */
   lo_cu_epilogue e;
 } lo_cu_gemm;

@@ -1,5 +1,4 @@
-/* The choice of a tile and of the parts of k, by what each would cost on this GPU in clocks of an
- * SM. The rule knows sizes alone; no shape is special. */
+/* The choice of a kernel and of the parts of k for a product, and the choices made before. */
 #include <config.h>
 
 #include <math.h>
@@ -11,80 +10,26 @@
 enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
 
-/* Main loops, and the products that an SM makes a clock with each; the first row whose architecture
- * is not above ours. */
-typedef enum family { SIMT, MMA_K8, MMA_K16 } family;
-
-static const struct {
-  int architecture;
-  double rate[3];
-} rates[] = {
-    {90, {128, 512, 1390}}, /* mma.sync, not wgmma */
-    {86, {128, 512, 512}},
-    {80, {64, 512, 1024}},
-    {0, {64, 512, 0}},
-};
-
-static double sm_rate(int architecture, family f) {
-  int i = 0;
-  while (rates[i].architecture > architecture) i++;
-  return rates[i].rate[f];
-}
-
-typedef struct tile {
-  family family;
-  int number; /* in the family's list */
-  int bm, bn, bk, blocks, rate, wait;
-} tile;
-
-/* Names for the rows of the table below. */
-enum {
-#define X(BM, BN, ...) SIMT_##BM##x##BN,
-  LO_CU_TILES(X)
-#undef X
-#define X(BM, BN, ...) MMA_K8_##BM##x##BN,
-      LO_CU_MMA_TILES(X)
-#undef X
-#define X(BM, BN, ...) MMA_K16_##BM##x##BN,
-          LO_CU_MMA_TILES(X)
-#undef X
-              TILES,
-  FIRST_MMA_K8 = MMA_K8_128x128,
-  FIRST_MMA_K16 = MMA_K16_128x128
-};
-
-static const tile tiles[] = {
-#define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
-  {SIMT, SIMT_##BM##x##BN, BM, BN, BK, BLOCKS, RATE, WAIT},
-    LO_CU_TILES(X)
-#undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {MMA_K8, MMA_K8_##BM##x##BN - FIRST_MMA_K8, BM, BN, 32, BLOCKS, K8, WAIT},
-        LO_CU_MMA_TILES(X)
-#undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {MMA_K16, MMA_K16_##BM##x##BN - FIRST_MMA_K16, BM, BN, 32, BLOCKS, K16, WAIT},
-            LO_CU_MMA_TILES(X)
-#undef X
-};
-
+/* A kernel with its best number of parts, or why it cannot run. */
 typedef struct candidate {
-  double cost; /* infinity where it cannot run */
+  const lo_cuda_kernel *kernel;
+  const char *reason;
+  double cost;
   int split;
   int64_t slice;
-  const char *reason;
 } candidate;
 
-enum { DOT = 2 * TILES, CANDIDATES };
-
-typedef struct problem {
-  const lo_product *p;
-  candidate candidates[CANDIDATES]; /* tile t whole, tile t split, dot products */
-  double best;
-} problem;
-
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
+static int kinds_of(const lo_product *p) {
+  switch (p->a.type) {
+  case LAYEROPS_F32:
+    return p->flags & LAYEROPS_ALLOW_TF32 ? LO_KIND_F32 | LO_KIND_TF32 : LO_KIND_F32;
+  case LAYEROPS_F16:
+    return LO_KIND_F16;
+  case LAYEROPS_BF16:
+    return LO_KIND_BF16;
+  default:
+    return LO_KIND_INT8;
+  }
 }
 
 static int64_t pitch_of(const lo_product *p) {
@@ -96,35 +41,56 @@ static int64_t scratch_bytes(const lo_product *p, int split, int64_t *partial) {
   return *partial + (lo_present(&p->row_sum) ? 4 * split * p->m : 0);
 }
 
-/* The clocks of a product, but for what all candidates have alike: every step of a block waits for
- * memory at least once, a full SM is bound by its arithmetic, and each output costs some. */
-static double cost_of(layerops_context *ctx, const lo_product *p, const tile *t, int split,
-                      int64_t slice) {
-  const double launch = 3500, output = 0.46, bytes_a_clock = 32;
-  double sms = lo_cuda(ctx)->device->sms;
-  double blocks =
-      (double)ceil_div(p->m, t->bm) * (double)ceil_div(p->n, t->bn) * (double)p->batch * split;
-  double each = ceil(blocks / sms), rounds = ceil(each / t->blocks);
-  double work =
-      t->bm * t->bn * t->bk / (sm_rate(lo_cuda(ctx)->architecture, t->family) * t->rate * 0.01);
-  double steps = (double)ceil_div(slice, t->bk);
-  double cost = steps * fmax(each * work, rounds * t->wait) + output * each * t->bm * t->bn;
-  if (split > 1)
-    cost += launch +
-            8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
-  return cost;
-}
-
 /* k in `split` parts of whole steps; fewer where the last would be empty. */
-static int64_t slice_of(const lo_product *p, const tile *t, int *split) {
-  int64_t k = p->k ? p->k : 1, slice = ceil_div(ceil_div(k, *split), t->bk) * t->bk;
-  *split = (int)ceil_div(k, slice);
+static int64_t slice_of(const lo_product *p, const lo_cuda_kernel *k, int *split) {
+  int64_t all = p->k ? p->k : 1;
+  int64_t slice = lo_ceil_div(lo_ceil_div(all, *split), k->bk) * k->bk;
+  *split = (int)lo_ceil_div(all, slice);
   return slice;
 }
 
-static const char *cannot_split(layerops_context *ctx, const lo_product *p, int split) {
+/* ---- Reasons */
+static bool aligned(const layerops_matrix *m, int bytes) {
+  int size = (int)layerops_type_size(m->type);
+  return bytes <= size || lo_cuda_aligned(m, bytes / size);
+}
+
+static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
+  if ((p->m < p->n ? p->m : p->n) > k->few) return "too many rows and columns";
+  return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
+}
+
+/* A row's bits must not depend on how many there are: one main loop for all of a kind. */
+static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo_cuda_kernel *k) {
+  int architecture = lo_cuda(ctx)->architecture;
+  int cores = architecture >= 80 ? LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
+  if (k->sliced) return "the call asks for batch invariance";
+  return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
+}
+
+static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_cuda_kernel *k) {
+  int architecture = lo_cuda(ctx)->architecture;
+  const char *reason = lo_cuda_shut_out(ctx, k->name);
+  if (reason) return reason;
+  if (!(k->kinds & kinds_of(p))) return "operands are of another type";
+  if (architecture < k->from) return "the architecture lacks its instructions";
+  if (architecture > k->to) return "a later architecture has a better one";
+  if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
+    return "an operand does not run along the dimension that it wants";
+  if (!aligned(&p->a, k->align) || !aligned(&p->b, k->align)) return "rows are not aligned enough";
+  if (k->few) reason = refuses_few(p, k);
+  if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
+    reason = refuses_invariance(ctx, kinds_of(p), k);
+  return reason;
+}
+
+static const char *refuses_split(layerops_context *ctx, const lo_product *p,
+                                 const lo_cuda_kernel *k, int split) {
   int64_t partial, bytes = scratch_bytes(p, split, &partial);
+  int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn);
   bool needed = p->k > LARGEST_SLICE; /* by k alone, so that a row's bits stay its own */
+  if (k->few) return "the kernel takes k whole";
+  if (tiles > LO_CUDA_COUNTERS / p->batch) return "there are more tiles than counters";
   if ((p->flags & LAYEROPS_BATCH_INVARIANT) && !needed) return "the call asks for batch invariance";
   if (!needed && bytes > LARGEST_PARTIAL) return "the partial products would need too much memory";
   if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
@@ -132,166 +98,104 @@ static const char *cannot_split(layerops_context *ctx, const lo_product *p, int 
   return NULL;
 }
 
-/* Why a family has no kernel for the product. */
-static const char *no_kernel(layerops_context *ctx, const lo_product *p, family f) {
-  int architecture = lo_cuda(ctx)->architecture;
-  bool has_mma = p->a.type == LAYEROPS_F16 || (p->a.type == LAYEROPS_BF16 && architecture >= 80);
-  /* the same main loop for any number of rows */
-  if (f == SIMT)
-    return has_mma && (p->flags & LAYEROPS_BATCH_INVARIANT) ? "tensor cores take all such products"
-                                                            : NULL;
-  if (p->a.type == LAYEROPS_F32) return "operands are f32";
-  if (!has_mma) return "no bf16 instruction before sm_80";
-  if (f == MMA_K8 && architecture >= 80) return "a longer instruction is there from sm_80 on";
-  return f == MMA_K16 && architecture < 80 ? "no such instruction before sm_80" : NULL;
-}
+/* ---- Candidates */
+typedef void each_split(void *user, int split, int64_t slice, double cost);
 
-static void try_whole(layerops_context *ctx, problem *q, int i) {
-  candidate *c = &q->candidates[i];
-  *c = (candidate){INFINITY, 1, 0, no_kernel(ctx, q->p, tiles[i].family)};
-  if (c->reason) return;
-  if (q->p->k > LARGEST_SLICE) {
-    c->reason = "k is beyond the 32-bit counters of a block";
-    return;
-  }
-  c->slice = slice_of(q->p, &tiles[i], &c->split);
-  c->cost = cost_of(ctx, q->p, &tiles[i], 1, c->slice);
-}
-
-static void try_split(layerops_context *ctx, problem *q, int i) {
-  candidate *c = &q->candidates[TILES + i];
-  *c = (candidate){INFINITY, 1, 0, no_kernel(ctx, q->p, tiles[i].family)};
-  if (c->reason) return;
-  c->reason = "k is too short to part";
-  int least = (int)ceil_div(q->p->k, LARGEST_SLICE);
-  bool by_k_alone = (q->p->flags & LAYEROPS_BATCH_INVARIANT) != 0;
-  for (int wanted = least > 2 ? least : 2; wanted <= LARGEST_SPLIT + least;
-       wanted += wanted < 4 ? 1 : wanted / 4) {
+/* All numbers of parts that the kernel may have, 1 first. NULL, or why there is none. */
+static const char *for_splits(layerops_context *ctx, const lo_product *p, const lo_cuda_kernel *k,
+                              each_split *each, void *user) {
+  const lo_cuda_state *s = lo_cuda(ctx);
+  int least = (int)lo_ceil_div(p->k ? p->k : 1, LARGEST_SLICE), last = 0;
+  const char *reason = NULL;
+  for (int wanted = least; wanted <= LARGEST_SPLIT + least; wanted += wanted < 4 ? 1 : wanted / 4) {
     int split = wanted;
-    int64_t slice = slice_of(q->p, &tiles[i], &split);
-    if (split < 2 || slice > LARGEST_SLICE) continue;
-    const char *reason = cannot_split(ctx, q->p, split);
-    double cost = reason ? INFINITY : cost_of(ctx, q->p, &tiles[i], split, slice);
-    if (reason && c->cost == INFINITY) c->reason = reason;
-    if (cost < c->cost) *c = (candidate){cost, split, slice, NULL};
-    if (reason || by_k_alone) break;
+    int64_t slice = slice_of(p, k, &split);
+    if (split == last || slice > LARGEST_SLICE) continue;
+    if (split > 1 && (reason = refuses_split(ctx, p, k, split))) break;
+    last = split;
+    each(user, split, slice, lo_cuda_cost(s, p, k, split, slice));
+    if (split > 1 && p->flags & LAYEROPS_BATCH_INVARIANT) break;
   }
+  return last ? NULL : reason ? reason : "k is beyond the 32-bit counters of a block";
 }
 
-/* Whether op(A)'s rows are the long lines of a product with few columns. */
-static int swapped(const lo_product *p) {
-  return p->n < p->m;
+static void keep_cheapest(void *user, int split, int64_t slice, double cost) {
+  candidate *c = user;
+  if (cost >= c->cost) return;
+  c->cost = cost;
+  c->split = split;
+  c->slice = slice;
 }
 
-static const char *cannot_dot(const lo_product *p) {
-  int64_t lines = swapped(p) ? p->n : p->m;
-  if (lo_present(&p->row_sum)) return "sums by row are wanted";
-  if (lines > LO_CU_DOT_LINES) return "more than 8 rows and columns";
-  if (p->trans_a || !p->trans_b) return "an operand is not contiguous along k";
-  if (p->flags & LAYEROPS_BATCH_INVARIANT) return "the call asks for batch invariance";
-  return NULL;
-}
-
-/* Four quads of a lane are on their way at a time. */
-static void try_dot(layerops_context *ctx, problem *q) {
-  const double wait = 200, around = 1000, blocks_an_sm = 8;
-  const lo_product *p = q->p;
-  candidate *c = &q->candidates[DOT];
-  *c = (candidate){INFINITY, 1, p->k, cannot_dot(p)};
-  if (c->reason) return;
-  int64_t lines = swapped(p) ? p->m : p->n;
-  double blocks = (double)ceil_div(lines, LO_CU_DOT_EACH) * (double)p->batch;
-  double rounds = ceil(blocks / (blocks_an_sm * lo_cuda(ctx)->device->sms));
-  c->cost = rounds * (around + wait * (double)ceil_div(p->k, 128));
-}
-
-static const char *refuse(layerops_context *ctx, const problem *q, int i, const char *name) {
-  const char *reason = lo_cuda_shut_out(ctx, name);
-  if (reason) return reason;
-  const candidate *c = &q->candidates[i];
-  if (c->reason) return c->reason;
-  return c->cost > q->best ? "another tile costs less here" : NULL;
-}
-
-typedef struct entry {
-  lo_kernel base;
-  int candidate;
-} entry;
-
-/* Entries and their refusals, made of the lists of tiles. */
-#define NAME(FAMILY, BM, BN) FAMILY "_" #BM "x" #BN
-#define REFUSE(TILE, NAME)                                                                         \
-  static const char *refuse_##TILE(layerops_context *ctx, const void *q) {                         \
-    return refuse(ctx, q, TILE, NAME);                                                             \
-  }                                                                                                \
-  static const char *refuse_split_##TILE(layerops_context *ctx, const void *q) {                   \
-    return refuse(ctx, q, TILES + TILE, NAME "_split");                                            \
+static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, int64_t slice,
+                      lo_cuda_plan *plan) {
+  int kinds = kinds_of(p) & k->kinds;
+  *plan = (lo_cuda_plan){.kernel = k, .split = split, .slice = slice, .bm = k->bm, .bn = k->bn};
+  plan->kind = kinds & LO_KIND_TF32 ? LO_KIND_TF32 : kinds;
+  plan->swapped = k->few && p->n < p->m;
+  if (k->few && !plan->swapped) {
+    plan->bm = k->bn;
+    plan->bn = k->bm;
   }
-#define ENTRY(TILE, NAME)                                                                          \
-  {{NAME, refuse_##TILE}, TILE}, {{NAME "_split", refuse_split_##TILE}, TILES + TILE},
-
-#define X(BM, BN, ...) REFUSE(SIMT_##BM##x##BN, NAME("simt", BM, BN))
-LO_CU_TILES(X)
-#undef X
-#define X(BM, BN, ...)                                                                             \
-  REFUSE(MMA_K8_##BM##x##BN, NAME("mma_k8", BM, BN))                                               \
-  REFUSE(MMA_K16_##BM##x##BN, NAME("mma_k16", BM, BN))
-LO_CU_MMA_TILES(X)
-#undef X
-static const char *refuse_dot(layerops_context *ctx, const void *q) {
-  return refuse(ctx, q, DOT, "dot");
-}
-
-static const entry entries[] = {{{"dot", refuse_dot}, DOT},
-#define X(BM, BN, ...) ENTRY(MMA_K16_##BM##x##BN, NAME("mma_k16", BM, BN))
-                                LO_CU_MMA_TILES(X)
-#undef X
-#define X(BM, BN, ...) ENTRY(MMA_K8_##BM##x##BN, NAME("mma_k8", BM, BN))
-                                    LO_CU_MMA_TILES(X)
-#undef X
-#define X(BM, BN, ...) ENTRY(SIMT_##BM##x##BN, NAME("simt", BM, BN))
-                                        LO_CU_TILES(X)
-#undef X
-};
-enum { ENTRIES = sizeof entries / sizeof *entries };
-
-static void fill_plan(const lo_product *p, const problem *q, int i, lo_cuda_plan *plan) {
-  const candidate *c = &q->candidates[i];
-  *plan = (lo_cuda_plan){.split = c->split, .slice = c->slice};
-  if (i == DOT) {
-    plan->tile = LO_CU_DOT;
-    plan->mma = -1;
-    plan->swapped = swapped(p);
-    plan->bm = plan->swapped ? LO_CU_DOT_EACH : LO_CU_DOT_LINES;
-    plan->bn = plan->swapped ? LO_CU_DOT_LINES : LO_CU_DOT_EACH;
-    return;
-  }
-  const tile *t = &tiles[i % TILES];
-  plan->tile = t->number;
-  plan->bm = t->bm;
-  plan->bn = t->bn;
-  plan->mma = t->family == SIMT ? -1 : t->family == MMA_K8 ? 0 : p->a.type == LAYEROPS_F16 ? 1 : 2;
-  if (c->split > 1) plan->bytes = scratch_bytes(p, c->split, &plan->partial_bytes);
+  if (split > 1) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
 }
 
 static layerops_status choose(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plan) {
-  problem q = {.p = p, .best = INFINITY};
-  for (int i = 0; i < TILES; i++) {
-    try_whole(ctx, &q, i);
-    try_split(ctx, &q, i);
+  candidate best = {.cost = INFINITY};
+  for (int i = 0; i < lo_cuda_kernel_count; i++) {
+    candidate c = {.kernel = &lo_cuda_kernels[i], .cost = INFINITY};
+    c.reason = refuses(ctx, p, c.kernel);
+    if (!c.reason) c.reason = for_splits(ctx, p, c.kernel, keep_cheapest, &c);
+    if (c.reason)
+      lo_refused(ctx, c.kernel->name, c.reason);
+    else if (c.cost >= best.cost)
+      lo_refused(ctx, c.kernel->name, "another kernel costs less here");
+    else {
+      if (best.kernel) lo_refused(ctx, best.kernel->name, "another kernel costs less here");
+      best = c;
+    }
   }
-  try_dot(ctx, &q);
-  for (int i = 0; i < ENTRIES; i++)
-    if (!lo_cuda_shut_out(ctx, entries[i].base.name) &&
-        q.candidates[entries[i].candidate].cost < q.best)
-      q.best = q.candidates[entries[i].candidate].cost;
-  const entry *e = LO_SELECT(ctx, entries, &q);
-  if (!e)
+  if (!best.kernel)
     return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
                    "no kernel takes this product: k is %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
                    (long long)p->k, lo_cuda(ctx)->forced);
-  fill_plan(p, &q, e->candidate, plan);
+  fill_plan(p, best.kernel, best.split, best.slice, plan);
+  ctx->kernel = best.kernel->name;
   return LAYEROPS_OK;
+}
+
+/* ---- For tuning: all of them in order of cost */
+typedef struct gathering {
+  const lo_product *p;
+  const lo_cuda_kernel *kernel;
+  lo_cuda_plan *plans;
+  double *costs;
+  int count, most;
+} gathering;
+
+static void insert(void *user, int split, int64_t slice, double cost) {
+  gathering *g = user;
+  int at = g->count;
+  while (at > 0 && g->costs[at - 1] > cost) at--;
+  if (at >= g->most) return;
+  int moved = (g->count < g->most ? g->count : g->most - 1) - at;
+  memmove(g->plans + at + 1, g->plans + at, (size_t)moved * sizeof *g->plans);
+  memmove(g->costs + at + 1, g->costs + at, (size_t)moved * sizeof *g->costs);
+  fill_plan(g->p, g->kernel, split, slice, &g->plans[at]);
+  g->costs[at] = cost;
+  if (g->count < g->most) g->count++;
+}
+
+int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
+                            int most) {
+  gathering g = {.p = p, .plans = plans, .most = most};
+  if (!(g.costs = malloc((size_t)most * sizeof *g.costs))) return 0;
+  for (int i = 0; i < lo_cuda_kernel_count; i++) {
+    g.kernel = &lo_cuda_kernels[i];
+    if (!refuses(ctx, p, g.kernel)) for_splits(ctx, p, g.kernel, insert, &g);
+  }
+  free(g.costs);
+  return g.count;
 }
 
 /* ---- Plans made before: training asks for the same few products again and again. All that a
@@ -299,21 +203,27 @@ static layerops_status choose(layerops_context *ctx, const lo_product *p, lo_cud
 typedef struct key {
   int64_t m, n, k, batch;
   int32_t trans_a, trans_b, type, row_sum;
-  int64_t flags;
+  int64_t flags, align;
 } key;
 
 struct lo_cuda_plans {
   struct {
     key key;
-    lo_cuda_plan plan;
-    const char *kernel; /* NULL where the slot is empty */
+    lo_cuda_plan plan; /* no kernel where the slot is empty */
   } slots[64];
 };
 
+/* The alignment of both operands' rows: 1 to 16 bytes. */
+static int64_t alignment_of(const lo_product *p) {
+  int bytes = 16;
+  while (bytes > 1 && !(aligned(&p->a, bytes) && aligned(&p->b, bytes))) bytes /= 2;
+  return bytes;
+}
+
 static key key_of(const lo_product *p) {
-  return (key){p->m,       p->n,       p->k,      p->batch,
-               p->trans_a, p->trans_b, p->a.type, lo_present(&p->row_sum),
-               p->flags};
+  return (key){p->m,       p->n,           p->k,      p->batch,
+               p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
+               p->flags,   alignment_of(p)};
 }
 
 static unsigned slot_of(const key *k) {
@@ -332,13 +242,14 @@ layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
   if (!s->plans) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory for plans");
   key k = key_of(p);
   unsigned i = slot_of(&k);
-  if (!s->plans->slots[i].kernel || memcmp(&s->plans->slots[i].key, &k, sizeof k)) {
-    s->plans->slots[i].kernel = NULL;
-    LO_TRY(choose(ctx, p, &s->plans->slots[i].plan));
+  if (!s->plans->slots[i].plan.kernel || memcmp(&s->plans->slots[i].key, &k, sizeof k)) {
+    s->plans->slots[i].plan.kernel = NULL;
+    lo_cuda_plan made;
+    LO_TRY(choose(ctx, p, &made));
     s->plans->slots[i].key = k;
-    s->plans->slots[i].kernel = ctx->kernel;
+    s->plans->slots[i].plan = made;
   }
   *plan = s->plans->slots[i].plan;
-  ctx->kernel = s->plans->slots[i].kernel;
+  ctx->kernel = plan->kernel->name;
   return LAYEROPS_OK;
 }

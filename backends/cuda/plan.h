@@ -1,22 +1,78 @@
-/* Which kernel runs a product, with which tile and in how many parts of k. */
+/* Which kernel runs a product, with which tile and in how many parts of k.
+ *
+ * Selection is data: kernels.c lists the kernels with what each takes and what its time is made of,
+ * cost.c makes a time of that for a shape, plan.c takes the cheapest that is not refused. */
 #ifndef LO_CUDA_PLAN_H
 #define LO_CUDA_PLAN_H
 
 #include "backends/cuda/cuda.h"
 #include "common/product.h"
 
+/* What multiplies. */
+typedef enum lo_cuda_unit {
+  LO_UNIT_FMA,      /* ordinary cores, f32 */
+  LO_UNIT_F16_K8,   /* m16n8k8, Turing's */
+  LO_UNIT_F16_K16,  /* m16n8k16: f16 and bf16 */
+  LO_UNIT_TF32_K8,  /* m16n8k8 */
+  LO_UNIT_INT8_K16, /* m8n8k16, Turing's */
+  LO_UNIT_INT8_K32, /* m16n8k32 */
+  LO_UNITS
+} lo_cuda_unit;
+
+/* Operands' kinds, as bits; an f32 product that allows TF32 has two. */
+enum { LO_KIND_F32 = 1, LO_KIND_TF32 = 2, LO_KIND_F16 = 4, LO_KIND_BF16 = 8, LO_KIND_INT8 = 16 };
+
+/* Orders of operands, as bits: 1 << (2 * trans_a + trans_b). */
+enum { LO_ORDER_NT = 2, LO_ORDER_ALL = 15 };
+
+typedef int lo_cuda_run(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+
+typedef struct lo_cuda_kernel {
+  const char *name;
+  lo_cuda_run *run;
+  int number; /* what run() knows it by */
+  lo_cuda_unit unit;
+  int kinds, orders;
+  int from, to; /* the architectures that it is for */
+  int align;    /* 0, or the bytes that the rows of both operands must be aligned to */
+  bool sliced;  /* sums k in another order than the kernels of its unit without this */
+  int few;      /* 0, or the most lines that the shorter of m and n may have */
+  int bm, bn, bk;
+  int blocks; /* that an SM holds at once */
+  /* Its time: the share, in percent, of the unit's rate that an SM full of its blocks reaches;
+   * clocks that a step takes a block alone; clocks of a block around its steps. */
+  int rate, wait, fixed;
+} lo_cuda_kernel;
+
+extern const lo_cuda_kernel lo_cuda_kernels[];
+extern const int lo_cuda_kernel_count;
+
 typedef struct lo_cuda_plan {
-  int mma;     /* -1: ordinary cores; else the instruction, as lo_cu_run_gemm_mma takes it */
-  int tile;    /* of LO_CU_TILES or LO_CU_MMA_TILES, or LO_CU_DOT */
-  int bm, bn;  /* of LO_CU_DOT: the dimension that is short has the other one's worth */
-  int swapped; /* LO_CU_DOT: the long operand is A */
+  const lo_cuda_kernel *kernel;
+  int kind;
+  int bm, bn;  /* of `few` kernels: the dimension that is short has the other one's worth */
+  int swapped; /* `few`: the long operand is A */
   int split;
   int64_t slice;
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */
 } lo_cuda_plan;
 
+/* The clocks of a product with k in `split` parts of `slice`, but for what all kernels have alike.
+ */
+double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
+                    int64_t slice);
+
 /* Chooses, sets ctx->kernel, and says how much scratch memory the run needs. */
 layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
                                      lo_cuda_plan *plan);
+
+/* Every way to run a product that is not refused, the cheapest by the rule first; at most `most`
+ * are written, and the number is returned. */
+int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
+                            int most);
+
+static inline int64_t lo_ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
 
 #endif

@@ -66,11 +66,22 @@ LO_FN float lo_load(const lo_cu_view &v, lo_i64 at) {
   if (v.type == LO_TYPE_F32) return ((const float *)v.p)[at];
   return lo_from_16(((const unsigned short *)v.p)[at], v.type == LO_TYPE_BF16);
 }
+/* To the nearest 8-bit integer, ties to even; saturates, NaN becomes 0. The low byte counts. */
+LO_FN int lo_to_8(float f, int is_unsigned) {
+  int low = is_unsigned ? 0 : -128, i = __float2int_rn(f);
+  return i < low ? low : i > low + 255 ? low + 255 : i;
+}
 LO_FN void lo_store(const lo_cu_view &v, lo_i64 at, float f) {
   if (v.type == LO_TYPE_F32)
     ((float *)v.p)[at] = f;
+  else if (v.type >= LO_TYPE_I8)
+    ((unsigned char *)v.p)[at] = (unsigned char)lo_to_8(f, v.type == LO_TYPE_U8);
   else
     ((unsigned short *)v.p)[at] = lo_to_16(f, v.type == LO_TYPE_BF16);
+}
+LO_FN unsigned lo_to_8x4(float4 f, int is_unsigned) {
+  return (lo_to_8(f.x, is_unsigned) & 255) | (lo_to_8(f.y, is_unsigned) & 255) << 8 |
+         (lo_to_8(f.z, is_unsigned) & 255) << 16 | (unsigned)lo_to_8(f.w, is_unsigned) << 24;
 }
 
 /* The quad moves on by one, so that a rolled loop of four steps can work on its first element: code
@@ -97,6 +108,8 @@ LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
   if (v.vector && count >= 4) {
     if (v.type == LO_TYPE_F32)
       *(float4 *)((float *)v.p + at) = f;
+    else if (v.type >= LO_TYPE_I8)
+      *(unsigned *)((unsigned char *)v.p + at) = lo_to_8x4(f, v.type == LO_TYPE_U8);
     else
       *(uint2 *)((unsigned short *)v.p + at) = lo_to_16x4(f, v.type == LO_TYPE_BF16);
     return;

@@ -1,4 +1,4 @@
-/* What stands around the main loops: a launch, the end of split products, column sums. */
+/* What stands around the main loops: a launch, column sums. */
 #include <config.h>
 
 #include <cuda_runtime_api.h>
@@ -10,42 +10,6 @@ int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *
   void *arguments[] = {(void *)params};
   return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
                           dim3(grid.threads), arguments, 0, (cudaStream_t)stream);
-}
-
-/* The parts of k, summed in their order, then the epilogue once. */
-__global__ void __launch_bounds__(256) finish_kernel(const __grid_constant__ lo_cu_gemm p) {
-  float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
-  lo_i64 part = p.batch * p.m * p.pitch;
-  lo_quads q = lo_quads_of(p.batch * p.m, p.n);
-  if (p.e.row_sum.p)
-    for (lo_i64 row = q.at; row < p.m; row += q.step) {
-      float sum = 0;
-      for (int s = 0; s < p.split; s++) sum += p.partial_sums[s * p.m + row];
-      lo_finish_row_sum(p.e, beta, row, sum);
-    }
-  for (; q.at < q.total; q.at += q.step) {
-    lo_i64 line = lo_quad_row(q), col = (q.at - line * q.per_row) * 4;
-    const float *parts = p.partial + line * p.pitch + col;
-    float4 acc = *(const float4 *)parts;
-#pragma unroll 4
-    for (int s = 1; s < p.split; s++) acc = lo_add4(acc, *(const float4 *)(parts + s * part));
-    lo_i64 batch = p.batch == 1 ? 0 : line / p.m;
-    int count = lo_quad_count(p.n, col);
-    lo_epilogue4(p.e, alpha, beta, acc, lo_bias4(p.e, col, count), batch, line - batch * p.m, col,
-                 count);
-  }
-}
-
-int lo_cu_run_gemm_finish(const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
-  grid.threads = 256;
-  return lo_cu_launch((const void *)finish_kernel, grid, p, stream);
-}
-
-int lo_cu_code_architecture(int *architecture) {
-  cudaFuncAttributes a;
-  cudaError_t error = cudaFuncGetAttributes(&a, (const void *)finish_kernel);
-  if (error == cudaSuccess) *architecture = a.ptxVersion;
-  return error;
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */
@@ -89,4 +53,11 @@ int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream) {
   lo_cu_grid finish = {blocks < 1 << 20 ? blocks : 1 << 20, 1, 1, 256};
   int error = lo_cu_launch((const void *)column_parts_kernel, parts, p, stream);
   return error ? error : lo_cu_launch((const void *)column_finish_kernel, finish, p, stream);
+}
+
+int lo_cu_code_architecture(int *architecture) {
+  cudaFuncAttributes a;
+  cudaError_t error = cudaFuncGetAttributes(&a, (const void *)column_finish_kernel);
+  if (error == cudaSuccess) *architecture = a.ptxVersion;
+  return error;
 }

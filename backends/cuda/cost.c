@@ -1,0 +1,48 @@
+/* What a product would take with a kernel, in clocks of an SM. The rule knows sizes alone. */
+#include <config.h>
+
+#include <math.h>
+
+#include "backends/cuda/plan.h"
+
+/* Multiplications that an SM makes a clock with each unit; the first row whose architecture is not
+ * above ours. On sm_90 those of mma.sync, as measured. */
+static const struct {
+  int architecture;
+  double rate[LO_UNITS];
+} rates[] = {
+    {90, {128, 1025, 1390, 695, 1050, 2790}},
+    {86, {128, 512, 512, 256, 512, 1024}},
+    {80, {64, 512, 1024, 512, 512, 2048}},
+    {0, {64, 512, 0, 0, 1024, 0}},
+};
+
+static double unit_rate(int architecture, lo_cuda_unit unit) {
+  int i = 0;
+  while (rates[i].architecture > architecture) i++;
+  return rates[i].rate[unit];
+}
+
+/* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the second-level
+ * cache's bytes and the waiting of its blocks overlap: the longest counts. Parts of k end with a
+ * block that waits for the others and adds what they stored. */
+double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
+                    int64_t slice) {
+  const double output = 0.46, bytes_a_clock = 32, meeting = 2500;
+  double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
+  int bm = k->bm, bn = k->bn;
+  if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
+  double blocks =
+      (double)lo_ceil_div(p->m, bm) * (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
+  double each = ceil(blocks / sms), rounds = ceil(each / k->blocks);
+  double steps = (double)lo_ceil_div(slice, k->bk);
+  double rate = unit_rate(s->architecture, k->unit) * k->rate * 0.01;
+  double arithmetic = each * steps * bm * bn * k->bk / rate;
+  double loads = each * steps * (bm + bn) * k->bk * bytes / bytes_a_clock;
+  double waits = rounds * (k->fixed + steps * k->wait);
+  double cost = fmax(fmax(arithmetic, loads), waits) + output * each * bm * bn;
+  if (split > 1)
+    cost += meeting +
+            8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
+  return cost;
+}
