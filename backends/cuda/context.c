@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cuda_runtime_api.h>
 
@@ -143,6 +144,11 @@ static layerops_status choose_stream(layerops_context *ctx, lo_cuda_state *s, vo
 static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queue) {
   const char *forced = getenv("LAYEROPS_CUDA_KERNEL");
   if (forced) snprintf(s->forced, sizeof s->forced, "%s", forced);
+  char *parts = strchr(s->forced, ':');
+  if (parts) {
+    s->forced_split = atoi(parts + 1);
+    *parts = 0;
+  }
   LO_TRY(choose_architecture(ctx, s));
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));

@@ -25,7 +25,8 @@ typedef struct lo_cuda_state {
   struct CUstream_st *stream;
   bool own_stream;
   int architecture; /* whose kernels run: the device's, or LAYEROPS_CUDA_ARCH */
-  char forced[48];  /* LAYEROPS_CUDA_KERNEL: only the kernel of this name; "": all */
+  char forced[48];  /* LAYEROPS_CUDA_KERNEL=NAME[:PARTS]: only this kernel; "": all */
+  int forced_split; /* and so many parts of k; 0: as many as are best */
   struct CUevent_st *mark;
   struct lo_cuda_plans *plans; /* plan.c's */
   int *counters;               /* LO_CUDA_COUNTERS of 0 on the device: lo_cu_gemm's */

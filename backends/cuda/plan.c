@@ -111,11 +111,13 @@ static const char *for_splits(layerops_context *ctx, const lo_product *p, const 
     int split = wanted;
     int64_t slice = slice_of(p, k, &split);
     if (split == last || slice > LARGEST_SLICE) continue;
+    if (s->forced_split && split != s->forced_split) continue;
     if (split > 1 && (reason = refuses_split(ctx, p, k, split))) break;
     last = split;
     each(user, split, slice, lo_cuda_cost(s, p, k, split, slice));
     if (split > 1 && p->flags & LAYEROPS_BATCH_INVARIANT) break;
   }
+  if (!last && s->forced_split && !reason) return "LAYEROPS_CUDA_KERNEL wants other parts of k";
   return last ? NULL : reason ? reason : "k is beyond the 32-bit counters of a block";
 }
 

@@ -1,4 +1,4 @@
-/* What is special to CUDA: every kernel by name, a forced architecture, the user's stream and
+/* What is special to CUDA: a forced architecture, the user's stream and
  * memory, the thread's current CUDA context, faults found on the device. */
 #include <config.h>
 
@@ -24,82 +24,13 @@ static int refused(layerops_status status, layerops_status wanted, const char *t
             status ? layerops_last_error() : "not refused");
 }
 
-/* ---- Small whole numbers: a product of them is exact, whatever the order. */
-static unsigned seed = 1;
-static float whole(void) {
-  seed = seed * 1664525u + 1013904223u;
-  return (float)((int)(seed >> 28) - 8);
-}
-
-static float *whole_numbers(int64_t count) {
-  float *f = malloc((size_t)count * sizeof *f);
-  for (int64_t i = 0; f && i < count; i++) f[i] = whole();
-  return f;
-}
-
-typedef struct shape {
-  int64_t m, n, k, batch;
-} shape;
-
-/* The same numbers in 16 bits: all of them are short enough. */
-static void *narrow(const float *f, int64_t count, layerops_type type) {
-  uint16_t *h = malloc((size_t)count * sizeof *h);
-  for (int64_t i = 0; h && i < count; i++) {
-    uint32_t u;
-    memcpy(&u, &f[i], 4);
-    if (type == LAYEROPS_BF16 || f[i] == 0)
-      h[i] = (uint16_t)(u >> 16);
-    else /* the exponent's bias is 112 less */
-      h[i] = (uint16_t)((u >> 16 & 0x8000) | (((u >> 13) & 0x3ffff) - (112 << 10)));
-  }
-  return h;
-}
-
-static layerops_matrix batched(const void *host, layerops_type type, int64_t rows, int64_t cols,
-                               int64_t batch) {
-  layerops_matrix m = layerops_host_matrix(host, type, rows, cols);
-  m.batch = batch;
-  m.batch_stride = rows * cols;
-  return m;
-}
-
-static int64_t count_wrong(shape s, int trans_a, int trans_b, const float *a, const float *b,
-                           const float *c) {
-  int64_t wrong = 0;
-  for (int64_t l = 0; l < s.batch; l++, a += s.m * s.k, b += s.k * s.n, c += s.m * s.n)
-    for (int64_t i = 0; i < s.m; i++)
-      for (int64_t j = 0; j < s.n; j++) {
-        float sum = 0;
-        for (int64_t p = 0; p < s.k; p++)
-          sum += a[trans_a ? p * s.m + i : i * s.k + p] * b[trans_b ? j * s.k + p : p * s.n + j];
-        wrong += sum != c[i * s.n + j];
-      }
-  return wrong;
-}
-
-/* The number of wrong elements, or -1. */
-static int64_t try_gemm(shape s, int trans_a, int trans_b, layerops_type type, const char *kernel) {
-  int64_t count_a = s.m * s.k * s.batch, count_b = s.k * s.n * s.batch;
-  float *a = whole_numbers(count_a), *b = whole_numbers(count_b);
-  float *c = whole_numbers(s.m * s.n * s.batch);
-  int wide = type == LAYEROPS_F32;
-  void *narrow_a = wide ? NULL : narrow(a, count_a, type);
-  void *narrow_b = wide ? NULL : narrow(b, count_b, type);
-  layerops_gemm_args args = {
-      .a = batched(wide ? a : narrow_a, type, trans_a ? s.k : s.m, trans_a ? s.m : s.k, s.batch),
-      .b = batched(wide ? b : narrow_b, type, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch),
-      .c = batched(c, LAYEROPS_F32, s.m, s.n, s.batch),
-      .trans_a = trans_a,
-      .trans_b = trans_b};
-  int64_t wrong = -1;
-  if (layerops_gemm(ctx, &args) == LAYEROPS_OK && !strcmp(layerops_last_kernel(ctx), kernel))
-    wrong = count_wrong(s, trans_a, trans_b, a, b, c);
-  free(a);
-  free(b);
-  free(c);
-  free(narrow_a);
-  free(narrow_b);
-  return wrong;
+/* A product whose values do not matter. */
+static void some_gemm(layerops_type type) {
+  uint32_t zeros[3][64] = {{0}};
+  layerops_gemm_args args = {.a = layerops_host_matrix(zeros[0], type, 8, 8),
+                             .b = layerops_host_matrix(zeros[1], type, 8, 8),
+                             .c = layerops_host_matrix(zeros[2], type, 8, 8)};
+  is_ok(layerops_gemm(ctx, &args), "a product");
 }
 
 static layerops_status open_with(const char *name, const char *value) {
@@ -112,98 +43,13 @@ static layerops_status open_with(const char *name, const char *value) {
   return status;
 }
 
-typedef struct kernel {
-  const char *name;
-  layerops_type type;
-  const char *architecture;
-} kernel;
-
-static void test_kernel(const kernel *k) {
-  static const shape shapes[] = {{1, 1, 64, 1},      {130, 33, 100, 1}, {37, 129, 70, 3},
-                                 {128, 128, 128, 1}, {257, 260, 99, 2}, {64, 64, 1000, 1}};
-  const char *type = layerops_type_name(k->type);
-  if (k->architecture) setenv("LAYEROPS_CUDA_ARCH", k->architecture, 1);
-  int opened = is_ok(open_with("LAYEROPS_CUDA_KERNEL", k->name), k->name);
-  unsetenv("LAYEROPS_CUDA_ARCH");
-  if (!opened) return;
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    shape s = shapes[i];
-    int64_t wrong[4];
-    for (int t = 0; t < 4; t++) wrong[t] = try_gemm(s, t / 2, t % 2, k->type, k->name);
-    if (!ok(!wrong[0] && !wrong[1] && !wrong[2] && !wrong[3],
-            "%s %s: %lld x %lld x %lld, batch %lld, transposed every way", k->name, type,
-            (long long)s.m, (long long)s.n, (long long)s.k, (long long)s.batch))
-      diag("wrong: nn %lld, nt %lld, tn %lld, tt %lld; kernel %s: %s", (long long)wrong[0],
-           (long long)wrong[1], (long long)wrong[2], (long long)wrong[3], layerops_last_kernel(ctx),
-           layerops_last_error());
-  }
-  layerops_close(ctx);
-}
-
-/* Dot products are for few rows or few columns, both operands along k. */
-static void test_dot(layerops_type type) {
-  static const shape shapes[] = {{1, 1, 1, 1},    {1, 100, 333, 1}, {2, 37, 1024, 3},
-                                 {3, 16, 40, 1},  {8, 50, 65, 2},   {70, 3, 129, 1},
-                                 {300, 8, 20, 1}, {33, 5, 128, 2}};
-  if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", "dot"), "dot")) return;
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    int64_t wrong = try_gemm(shapes[i], 0, 1, type, "dot");
-    ok(wrong == 0, "dot %s: %lld x %lld x %lld (%lld wrong)", layerops_type_name(type),
-       (long long)shapes[i].m, (long long)shapes[i].n, (long long)shapes[i].k, (long long)wrong);
-  }
-  layerops_close(ctx);
-}
-
-/* Whether the code that this device loads has it: a build for sm_75 runs as that on any device. */
-static int long_instruction(void) {
-  if (open_with("LAYEROPS_CUDA_KERNEL", "mma_k16_64x64") != LAYEROPS_OK) return 0;
-  uint16_t x[3] = {0};
-  layerops_gemm_args args = {.a = layerops_host_matrix(x, LAYEROPS_F16, 1, 1),
-                             .b = layerops_host_matrix(x + 1, LAYEROPS_F16, 1, 1),
-                             .c = layerops_host_matrix(x + 2, LAYEROPS_F16, 1, 1)};
-  layerops_status status = layerops_gemm(ctx, &args);
-  layerops_close(ctx);
-  if (status != LAYEROPS_OK) skip("mma_k16", "sm_%d: %s", architecture, layerops_last_error());
-  return status == LAYEROPS_OK;
-}
-
-static void test_kernels(void) {
-  static const char *const simt[] = {"simt_128x128",      "simt_128x128_split", "simt_128x32",
-                                     "simt_128x32_split", "simt_32x128",        "simt_32x128_split",
-                                     "simt_64x64",        "simt_64x64_split",   "simt_32x32",
-                                     "simt_32x32_split"};
-  static const kernel mma[] = {
-      {"mma_k8_128x128", LAYEROPS_F16, "75"},  {"mma_k8_128x128_split", LAYEROPS_F16, "75"},
-      {"mma_k8_64x64", LAYEROPS_F16, "75"},    {"mma_k8_64x64_split", LAYEROPS_F16, "75"},
-      {"mma_k16_128x128", LAYEROPS_F16, NULL}, {"mma_k16_128x128_split", LAYEROPS_F16, NULL},
-      {"mma_k16_64x64", LAYEROPS_BF16, NULL},  {"mma_k16_64x64_split", LAYEROPS_F16, NULL},
-      {"mma_k16_128x128", LAYEROPS_BF16, NULL}};
-  for (size_t i = 0; i < sizeof simt / sizeof *simt; i++)
-    for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++)
-      test_kernel(&(kernel){simt[i], type, NULL});
-  int has_long = long_instruction();
-  for (size_t i = 0; i < sizeof mma / sizeof *mma; i++)
-    if (mma[i].architecture || has_long) test_kernel(&mma[i]);
-  for (layerops_type type = LAYEROPS_F32; type <= LAYEROPS_BF16; type++) test_dot(type);
-  if (!is_ok(open_with("LAYEROPS_CUDA_KERNEL", "no_such_kernel"), "a kernel that does not exist"))
-    return;
-  float x[4] = {0};
-  layerops_gemm_args args = {.a = layerops_host_matrix(x, LAYEROPS_F32, 1, 1),
-                             .b = layerops_host_matrix(x + 1, LAYEROPS_F32, 1, 1),
-                             .c = layerops_host_matrix(x + 2, LAYEROPS_F32, 1, 1)};
-  refused(layerops_gemm(ctx, &args), LAYEROPS_ERROR_UNSUPPORTED, "no_such_kernel",
-          "no kernel is left");
-  layerops_close(ctx);
-}
-
 static void test_architecture(void) {
   refused(open_with("LAYEROPS_CUDA_ARCH", "75x"), LAYEROPS_ERROR_INVALID,
           "LAYEROPS_CUDA_ARCH is \"75x\"", "an architecture that is none");
   refused(open_with("LAYEROPS_CUDA_ARCH", "999"), LAYEROPS_ERROR_INVALID,
           "LAYEROPS_CUDA_ARCH is \"999\"", "an architecture later than the device");
   if (!is_ok(open_with("LAYEROPS_CUDA_ARCH", "75"), "LAYEROPS_CUDA_ARCH=75 opens")) return;
-  shape s = {200, 100, 50, 1};
-  try_gemm(s, 0, 1, LAYEROPS_F16, "");
+  some_gemm(LAYEROPS_F16);
   ok(strncmp(layerops_last_kernel(ctx), "mma_k16", 7) && layerops_last_kernel(ctx)[0],
      "a kernel of Turing runs: %s", layerops_last_kernel(ctx));
   layerops_close(ctx);
@@ -323,7 +169,7 @@ static void test_user(void) {
   test_current(NULL, "before");
   if (!is_ok(open_with("LAYEROPS_CUDA_ARCH", NULL), "open")) return;
   test_current(NULL, "open");
-  try_gemm((shape){10, 10, 10, 1}, 0, 0, LAYEROPS_F32, "");
+  some_gemm(LAYEROPS_F32);
   test_current(NULL, "a call");
   layerops_close(ctx);
   test_current(NULL, "close");
@@ -370,7 +216,6 @@ int main(void) {
   }
   test_user(); /* first: no CUDA context is current yet */
   test_architecture();
-  test_kernels();
   test_faults();
   test_writes();
   return done();

@@ -1,6 +1,9 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/cuda
+check_PROGRAMS += %D%/cuda %D%/kernels
 %C%_cuda_SOURCES = %D%/cuda.c
 %C%_cuda_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_kernels_SOURCES = %D%/kernels.c
+%C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_kernels_LDADD = $(inside)
 check_SCRIPTS += %D%/driver.t
 EXTRA_DIST += %D%/driver.c
