@@ -48,8 +48,11 @@ static void put(void *p, int64_t at, int value, layerops_type type) {
     ((uint16_t *)p)[at] = narrow((float)value, type);
 }
 
+static layerops_context *ctx;
+
 typedef struct operand {
-  layerops_matrix view;
+  layerops_matrix view; /* on the device: a copy of memory */
+  layerops_buffer *buffer;
   void *memory;
   int8_t *value;
 } operand;
@@ -68,7 +71,9 @@ static operand make(layerops_type type, int64_t rows, int64_t cols, int64_t batc
       o.value[i * cols + j] = (int8_t)(type == LAYEROPS_U8 ? v + 8 : v);
       put(o.memory, i * stride + j, o.value[i * cols + j], type);
     }
-  o.view = layerops_host_matrix(o.memory, type, rows, cols);
+  if (layerops_buffer_from(ctx, o.memory, rows * stride * batch * size, &o.buffer))
+    diag("%s", layerops_last_error());
+  o.view = layerops_matrix_of(o.buffer, type, rows, cols);
   o.view.stride = stride;
   o.view.batch = batch;
   o.view.batch_stride = rows * stride;
@@ -89,8 +94,6 @@ static int64_t count_wrong(shape s, int trans_a, int trans_b, const int8_t *a, c
   return wrong;
 }
 
-static layerops_context *ctx;
-
 /* The number of wrong elements, or -1. */
 static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags,
                         const lo_cuda_kernel *k) {
@@ -106,10 +109,13 @@ static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags,
                              .trans_b = trans_b,
                              .flags = flags};
   int64_t wrong = -1;
-  if (layerops_gemm(ctx, &args) == LAYEROPS_OK && !strcmp(layerops_last_kernel(ctx), k->name))
+  int64_t bytes = s.m * s.n * s.batch * 4;
+  if (layerops_gemm(ctx, &args) == LAYEROPS_OK && !strcmp(layerops_last_kernel(ctx), k->name) &&
+      layerops_buffer_read(ctx, c.buffer, c.memory, bytes) == LAYEROPS_OK)
     wrong = count_wrong(s, trans_a, trans_b, a.value, b.value, c.memory);
   operand *all[] = {&a, &b, &c};
   for (int i = 0; i < 3; i++) {
+    layerops_buffer_destroy(all[i]->buffer);
     free(all[i]->memory);
     free(all[i]->value);
   }
