@@ -1,0 +1,112 @@
+/* Operands on their way from device memory to a ring of stages in shared memory, without passing
+ * through registers (cp.async: from Ampere on).
+ *
+ * A stage holds a step of both operands, each as lines of 64 or 128 bytes: an operand that runs
+ * along k in memory has a line of the step's k for each row; any other one has panels of 128 bytes
+ * of m (n), each with a line for each k. 16 bytes of a line are a chunk; chunks of neighbouring
+ * lines are swizzled, so that copies and ldmatrix, eight chunks at a time, find all banks. */
+#ifndef LO_CUDA_ASYNC_COPY_CUH
+#define LO_CUDA_ASYNC_COPY_CUH
+
+#include "backends/cuda/main_loop.cuh"
+
+/* Copies `bytes` of UNIT (16 or 4), and zeros for the rest. */
+template <int UNIT> LO_FN void lo_copy(unsigned to, const char *from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  if (UNIT == 16)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+#endif
+}
+/* What was copied since the last call is a group. */
+LO_FN void lo_copy_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/* Until at most that many of this thread's groups are on their way. */
+template <int GROUPS> LO_FN void lo_copy_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
+#endif
+}
+
+/* Where an operand's elements lie in a stage. STEP: bytes of k of a step. */
+template <int ELEMENT, bool K_INNER, int EXTENT, int STEP> struct lo_async_stage {
+  static constexpr int BK = STEP / ELEMENT, PANEL = 128 / ELEMENT;
+  static constexpr int LINE = K_INNER ? STEP : 128, CHUNKS = LINE / 16;
+  static constexpr int LINES = K_INNER ? EXTENT : EXTENT / PANEL * BK;
+  static constexpr int BYTES = LINES * LINE;
+  static_assert(LINE == 64 || LINE == 128, "the swizzle");
+  static_assert(K_INNER || EXTENT % PANEL == 0, "whole panels");
+
+  static __device__ __forceinline__ int swizzle(int line) {
+    if (!K_INNER && ELEMENT == 4) return line % 4 * 2; /* read by words, four lines at a time */
+    return LINE == 64 ? line / 2 % 4 : line % 8;
+  }
+  static __device__ __forceinline__ unsigned place(int line, int chunk) {
+    return (unsigned)(line * LINE + (chunk ^ swizzle(line)) * 16);
+  }
+  /* Of element (k, i) where i is contiguous; i is a multiple of a chunk's worth. */
+  static __device__ __forceinline__ unsigned turned(int k, int i) {
+    return place(i / PANEL * BK + k, i % PANEL * ELEMENT / 16);
+  }
+};
+
+/* A thread's share of an operand, UNIT bytes at a time: rows and matrices begin on such borders. */
+template <int ELEMENT, bool K_INNER, int EXTENT, int STEP, int THREADS, int UNIT>
+struct lo_async_loader {
+  typedef lo_async_stage<ELEMENT, K_INNER, EXTENT, STEP> stage_t;
+  static constexpr int BK = stage_t::BK, EACH = stage_t::LINE / UNIT;
+  static constexpr int APART = THREADS / EACH; /* lines between a thread's units */
+  static constexpr int LOADS = stage_t::LINES / APART;
+  static_assert(stage_t::LINES % APART == 0, "every thread has as many units");
+  static_assert(K_INNER || APART % BK == 0 || BK % APART == 0, "panels");
+
+  const char *p;              /* of the thread's first unit */
+  lo_i64 stride;              /* in bytes */
+  int outer_left, inner_left; /* lines, and bytes of a line, from there to the end */
+
+  static __device__ __forceinline__ int line() { return (int)threadIdx.x / EACH; }
+  static __device__ __forceinline__ int byte() { return (int)threadIdx.x % EACH * UNIT; }
+  /* Of unit l from the first one: lines in memory, bytes along one. */
+  static constexpr __device__ int outer(int l) { return K_INNER ? l * APART : l * APART % BK; }
+  static constexpr __device__ int inner(int l) { return K_INNER ? 0 : l * APART / BK * 128; }
+
+  __device__ __forceinline__ lo_async_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
+                                             lo_i64 k0, int k_count) {
+    lo_i64 left = o.extent - first;
+    int extent = left < EXTENT ? (int)left : EXTENT;
+    int row = K_INNER ? line() : line() % BK;
+    int along = byte() + (K_INNER ? 0 : line() / BK * 128);
+    stride = o.stride * ELEMENT;
+    outer_left = (K_INNER ? extent : k_count) - row;
+    inner_left = (K_INNER ? k_count : extent) * ELEMENT - along;
+    p = (const char *)o.p + batch * o.batch_stride * ELEMENT + along +
+        (K_INNER ? (first + row) * stride + k0 * ELEMENT : (k0 + row) * stride + first * ELEMENT);
+  }
+  /* Unit l; p then points at the next one. */
+  __device__ __forceinline__ void copy(unsigned stage, int l) {
+    int left = inner_left - inner(l), bytes = left < 0 ? 0 : left < UNIT ? left : UNIT;
+    if (outer(l) >= outer_left) bytes = 0;
+    lo_copy<UNIT>(stage + stage_t::place(line() + l * APART, byte() / 16) + byte() % 16, p, bytes);
+    int next = (l + 1) % LOADS;
+    p += (outer(next) - outer(l)) * stride + inner(next) - inner(l);
+  }
+  /* On to the next step. */
+  __device__ __forceinline__ void advance() {
+    if (K_INNER) {
+      p += STEP;
+      inner_left -= STEP;
+    } else {
+      p += BK * stride;
+      outer_left -= BK;
+    }
+  }
+};
+
+#endif

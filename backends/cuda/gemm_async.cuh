@@ -1,0 +1,366 @@
+/* The main loop of Ampere and Ada: a ring of stages that cp.async fills, ldmatrix, and the longest
+ * mma of each type. Fragments are in registers one k of an instruction before they are multiplied,
+ * or, where registers are short, B's a few columns before. */
+#ifndef LO_CUDA_GEMM_ASYNC_CUH
+#define LO_CUDA_GEMM_ASYNC_CUH
+
+#include "backends/cuda/async_copy.cuh"
+
+/* Types of operands; u8: A unsigned, B signed. Every instruction takes 32 bytes of k. */
+enum { LO_ASYNC_F16, LO_ASYNC_BF16, LO_ASYNC_TF32, LO_ASYNC_S8, LO_ASYNC_U8 };
+
+template <int TYPE> struct lo_async_type {
+  static constexpr int ELEMENT = TYPE == LO_ASYNC_TF32 ? 4 : TYPE >= LO_ASYNC_S8 ? 1 : 2;
+  typedef float sum;
+  typedef float4 quad;
+};
+template <> struct lo_async_type<LO_ASYNC_S8> {
+  static constexpr int ELEMENT = 1;
+  typedef int sum;
+  typedef int4 quad;
+};
+template <> struct lo_async_type<LO_ASYNC_U8> : lo_async_type<LO_ASYNC_S8> {};
+
+/* c += a b for 16 x 8 outputs. */
+#define LO_MMA(SHAPE, C)                                                                           \
+  asm volatile("mma.sync.aligned." SHAPE " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"  \
+               : C(c[0]), C(c[1]), C(c[2]), C(c[3])                                                \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+template <int TYPE>
+LO_FN void lo_async_mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  if (TYPE == LO_ASYNC_F16) LO_MMA("m16n8k16.row.col.f32.f16.f16.f32", "+f");
+  if (TYPE == LO_ASYNC_BF16) LO_MMA("m16n8k16.row.col.f32.bf16.bf16.f32", "+f");
+  if (TYPE == LO_ASYNC_TF32) LO_MMA("m16n8k8.row.col.f32.tf32.tf32.f32", "+f");
+#endif
+}
+template <int TYPE>
+LO_FN void lo_async_mma(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+#if __CUDA_ARCH__ >= 800
+  if (TYPE == LO_ASYNC_S8) LO_MMA("m16n8k32.row.col.s32.s8.s8.s32", "+r");
+  if (TYPE == LO_ASYNC_U8) LO_MMA("m16n8k32.row.col.s32.u8.s8.s32", "+r");
+#endif
+}
+#undef LO_MMA
+
+/* Four 8 x 8 matrices of 16 bits; lane l gives the address of line l % 8 of matrix l / 8. */
+template <bool TURN> LO_FN void lo_read_matrices(unsigned (&r)[4], unsigned address) {
+  if (TURN)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+LO_FN unsigned lo_read_word(unsigned address) {
+  unsigned r;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");
+  return r;
+}
+
+LO_FN void lo_put_pair(float *to, float x, float y) {
+  *(float2 *)to = make_float2(x, y);
+}
+LO_FN void lo_put_pair(int *to, int x, int y) {
+  *(int2 *)to = make_int2(x, y);
+}
+
+/* BM x BN outputs by warps of WM x WN, in steps of STEP bytes of k. RING: how many of B's
+ * fragments, each for 16 columns, are in registers. */
+template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RING_>
+struct lo_async_tile {
+  static constexpr int BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_;
+  static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
+  static constexpr int RING = RING_ < WN / 8 ? RING_ : WN / 8;
+  static constexpr int STAGE = (BM + BN) * STEP, BYTES = STAGE * STAGES;
+  static_assert(THREADS / 32 * 64 * (WN + 8) <= BYTES, "drain()");
+};
+
+template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_async_core {
+  typedef typename lo_async_type<TYPE>::sum sum_t;
+  typedef typename lo_async_type<TYPE>::quad quad_t;
+  static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
+  static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
+  static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
+  static constexpr int KS = T::STEP / 32, SLOTS = KS * NB, AHEAD = T::RING / 2;
+  static_assert(KS % 2 == 0 && SLOTS % T::RING == 0, "fragments keep their registers");
+  typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
+  typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
+  typedef lo_async_loader<ELEMENT, !TRANS_A, BM, T::STEP, THREADS, UNIT> loader_a;
+  typedef lo_async_loader<ELEMENT, TRANS_B, BN, T::STEP, THREADS, UNIT> loader_b;
+  static constexpr int LOADS = loader_a::LOADS + loader_b::LOADS;
+  static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
+  static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
+
+  int lane, row0, col0; /* of the warp */
+  sum_t acc[MA][2 * NB][4];
+  unsigned fa[2][MA][4], fb[T::RING][4];
+
+  __device__ __forceinline__ lo_async_core() {
+    int warp = threadIdx.x / 32;
+    lane = threadIdx.x % 32;
+    row0 = warp / T::WARPS_N * T::WM;
+    col0 = warp % T::WARPS_N * T::WN;
+#pragma unroll
+    for (int i = 0; i < MA; i++)
+#pragma unroll
+      for (int j = 0; j < 2 * NB; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
+  }
+
+  /* Words (k, i), (k, i + 8), (k + 4, i), (k + 4, i + 8) of an operand of f32 along i. */
+  template <class S>
+  __device__ __forceinline__ void read_words(unsigned (&r)[4], unsigned at, int k, int i) const {
+    int column = i + lane / 4;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int c = column + e % 2 * 8;
+      r[e] = lo_read_word(at + S::turned(k + lane % 4 + e / 2 * 4, c / 4 * 4) + c % 4 * 4);
+    }
+  }
+  /* 16 rows by 32 bytes of k, number k of the stage: matrices (rows, k), (rows + 8, k), and of the
+   * second half of k. */
+  __device__ __forceinline__ void read_a(unsigned (&r)[4], unsigned stage, int i, int k) const {
+    int low = lane % 8, m8 = lane / 8 % 2, k8 = lane / 16, row = row0 + 16 * i;
+    if (!TRANS_A)
+      lo_read_matrices<false>(r, stage + stage_a::place(row + 8 * m8 + low, 2 * k + k8));
+    else if (ELEMENT == 2)
+      lo_read_matrices<true>(r, stage + stage_a::turned(16 * k + 8 * k8 + low, row + 8 * m8));
+    else
+      read_words<stage_a>(r, stage, 8 * k, row);
+  }
+  /* 16 columns: matrices (k, columns), (second half of k, columns), and of columns + 8. */
+  __device__ __forceinline__ void read_b(unsigned (&r)[4], unsigned stage, int j, int k) const {
+    int low = lane % 8, k8 = lane / 8 % 2, n8 = lane / 16, col = col0 + 16 * j;
+    stage += OFFSET_B;
+    if (TRANS_B)
+      lo_read_matrices<false>(r, stage + stage_b::place(col + 8 * n8 + low, 2 * k + k8));
+    else if (ELEMENT == 2)
+      lo_read_matrices<true>(r, stage + stage_b::turned(16 * k + 8 * k8 + low, col + 8 * n8));
+    else {
+      read_words<stage_b>(r, stage, 8 * k, col);
+      unsigned other = r[1];
+      r[1] = r[2];
+      r[2] = other;
+    }
+  }
+  static __device__ __forceinline__ void round(unsigned (&r)[4]) {
+#if __CUDA_ARCH__ >= 800
+    if (TYPE == LO_ASYNC_TF32)
+#pragma unroll
+      for (int e = 0; e < 4; e++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(r[e]));
+#endif
+  }
+  __device__ __forceinline__ void multiply(int k, int j, const unsigned (&b)[4]) {
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+#pragma unroll
+      for (int i = 0; i < MA; i++)
+        lo_async_mma<TYPE>(acc[i][2 * j + h], fa[k % 2][i], b[2 * h], b[2 * h + 1]);
+  }
+
+  /* The ring: the stage that is read, the one after it, and the one that copies go to. */
+  struct ring_t {
+    unsigned base, read, next, write;
+  };
+
+  /* Slots of a step: in each a fragment of B is multiplied by all of A's. Up to slot TURN the
+   * step's own stage is read, and the copies of a later one are spread over them; from there on the
+   * next stage is read. */
+  static constexpr int TURN = SLOTS - AHEAD;
+  template <int FROM, int TO, bool MORE>
+  __device__ __forceinline__ void slots(const ring_t &ring, loader_a &a, loader_b &b) {
+#pragma unroll
+    for (int slot = FROM; slot < TO; slot++) {
+      int k = slot / NB, j = slot % NB, ahead = slot + AHEAD;
+      if (j == NB - AHEAD && (MORE || k + 1 < KS))
+#pragma unroll
+        for (int i = 0; i < MA; i++)
+          read_a(fa[(k + 1) % 2][i], slot < TURN ? ring.read : ring.next, i, (k + 1) % KS);
+      if (MORE || slot < TURN)
+        read_b(fb[ahead % T::RING], slot < TURN ? ring.read : ring.next, ahead % NB,
+               ahead / NB % KS);
+      if (slot < TURN) fill(ring.write, a, b, slot * LOADS / TURN, (slot + 1) * LOADS / TURN);
+      if (j == 0)
+#pragma unroll
+        for (int i = 0; i < MA; i++) round(fa[k % 2][i]);
+      round(fb[slot % T::RING]);
+      multiply(k, j, fb[slot % T::RING]);
+    }
+  }
+  /* Chunks first to last of the thread's in a stage. */
+  static __device__ __forceinline__ void fill(unsigned stage, loader_a &a, loader_b &b, int first,
+                                              int last) {
+#pragma unroll
+    for (int l = first; l < last; l++) {
+      if (l < loader_a::LOADS)
+        a.copy(stage, l);
+      else
+        b.copy(stage + OFFSET_B, l - loader_a::LOADS);
+    }
+    if (last < LOADS) return;
+    a.advance();
+    b.advance();
+    lo_copy_commit();
+  }
+  /* The next stage has arrived, and no warp reads the former one any more. */
+  static __device__ __forceinline__ void turn(ring_t &ring) {
+    lo_copy_wait<T::STAGES - 2>();
+    __syncthreads();
+    ring.write = ring.read;
+    ring.next = ring.read + T::STAGE == ring.base + T::BYTES ? ring.base : ring.read + T::STAGE;
+  }
+
+  /* At least one step. arrived(stage) is told of each. The loop begins in the middle of a step, so
+   * that the compiler cannot move instructions from behind the barrier, which hide the latency of
+   * the next stage's first fragments, to before it. */
+  template <class Arrived>
+  __device__ __forceinline__ void run(unsigned base, loader_a &a, loader_b &b, int steps,
+                                      Arrived arrived) {
+    ring_t ring = {base, base, base, base};
+#pragma unroll
+    for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE)
+      fill(ring.write, a, b, 0, LOADS);
+    lo_copy_wait<T::STAGES - 2>();
+    __syncthreads();
+    arrived(ring.read);
+#pragma unroll
+    for (int i = 0; i < MA; i++) read_a(fa[0][i], ring.read, i, 0);
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++) read_b(fb[j], ring.read, j, 0);
+    slots<0, TURN, true>(ring, a, b);
+    turn(ring);
+#pragma unroll 1
+    for (int s = 1; s < steps; s++) {
+      arrived(ring.next);
+      slots<TURN, SLOTS, true>(ring, a, b);
+      ring.read = ring.next;
+      slots<0, TURN, true>(ring, a, b);
+      turn(ring);
+    }
+    slots<TURN, SLOTS, false>(ring, a, b);
+    lo_copy_wait<0>();
+  }
+
+  /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad); UNROLL
+   * quads of a lane overlap. Lines are 8 words longer than WN, so that the rows that lanes hold
+   * side by side find other banks. */
+  template <int UNROLL, class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+    constexpr int QUADS = T::WN / 4, PITCH = T::WN + 8;
+    sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * 16 * PITCH;
+#pragma unroll 1
+    for (int pass = 0; pass < MA; pass++) {
+#pragma unroll
+      for (int i = 0; i < MA; i++)
+        if (i == pass) put(mine + lane / 4 * PITCH + lane % 4 * 2, PITCH, acc[i]);
+      __syncwarp();
+#pragma unroll UNROLL
+      for (int v = lane; v < 16 * QUADS; v += 32) {
+        int line = v / QUADS, quad = v % QUADS;
+        each(row0 + pass * 16 + line, col0 + 4 * quad,
+             *(const quad_t *)(mine + line * PITCH + 4 * quad));
+      }
+      __syncwarp();
+    }
+  }
+  /* A lane's sums of 16 rows: pairs of neighbours. */
+  static __device__ __forceinline__ void put(sum_t *line, int pitch,
+                                             const sum_t (&sums)[2 * NB][4]) {
+#pragma unroll
+    for (int j = 0; j < 2 * NB; j++) {
+      lo_put_pair(line + 8 * j, sums[j][0], sums[j][1]);
+      lo_put_pair(line + 8 * pitch + 8 * j, sums[j][2], sums[j][3]);
+    }
+  }
+};
+
+LO_FN float4 lo_quad_float(float4 q) {
+  return q;
+}
+LO_FN float4 lo_quad_float(int4 q) {
+  return make_float4((float)q.x, (float)q.y, (float)q.z, (float)q.w);
+}
+
+/* Sums over k of op(A)'s rows, where these lie along m in memory: a thread has a chunk of m in some
+ * lines of each stage. */
+template <class Core> struct lo_async_sums {
+  static constexpr int WIDTH = 16 / Core::ELEMENT, EACH = Core::BM / WIDTH;
+  static constexpr int LINES = Core::THREADS / EACH;
+  static_assert(Core::THREADS % EACH == 0, "lo_drain_sums");
+  float sums[WIDTH];
+  __device__ __forceinline__ void add(const char *stage, int bf16) {
+#pragma unroll 1
+    for (int k = threadIdx.x / EACH; k < Core::BK; k += LINES) {
+      int i = threadIdx.x % EACH * WIDTH;
+      uint4 raw = *(const uint4 *)(stage + Core::stage_a::turned(k, i));
+      const unsigned words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+      for (int e = 0; e < WIDTH; e++)
+        sums[e] += WIDTH == 4 ? __uint_as_float(words[e % 4])
+                              : lo_from_16((unsigned short)(words[e / 2] >> e % 2 * 16), bf16);
+    }
+  }
+};
+
+/* grid: as lo_gemm's. */
+template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const lo_cu_gemm &p) {
+  extern __shared__ __align__(128) char ring[];
+  __shared__ __align__(16) float bias[Core::BN];
+  lo_i64 tm, tn;
+  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
+  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  unsigned base = (unsigned)__cvta_generic_to_shared(ring);
+  lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+  for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
+    typename Core::loader_a a(p.a, l, row0, k0, k_count);
+    typename Core::loader_b b(p.b, l, col0, k0, k_count);
+    Core core;
+    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+    int steps = (k_count + Core::BK - 1) / Core::BK;
+    if constexpr (TRANS_A) {
+      lo_async_sums<Core> side = {};
+      if (steps)
+        core.run(base, a, b, steps, [&](unsigned stage) {
+          if (sum) side.add(ring + (stage - base), p.bf16);
+        });
+      __syncthreads();
+      if (sum) lo_drain_sums<Core>(p, (float *)ring, side.sums, beta, row0);
+    } else if (steps) {
+      core.run(base, a, b, steps, [](unsigned) {});
+    }
+    __syncthreads();
+    typedef typename Core::quad_t quad_t;
+    if (p.split == 1 && lo_epilogue_plain(p.e, beta) && row0 + Core::BM <= p.m &&
+        col0 + Core::BN <= p.n) {
+      lo_i64 at_c = l * p.e.c.batch_stride + row0 * p.e.c.stride + col0;
+      core.template drain<4>(ring, [&](int r, int c, quad_t quad) {
+        lo_epilogue_plain4(p.e, alpha, lo_quad_float(quad), *(const float4 *)(bias + c),
+                           at_c + r * p.e.c.stride + c);
+      });
+    } else {
+      core.template drain<1>(ring, [&](int r, int c, quad_t quad) {
+        lo_i64 row = row0 + r, col = col0 + c;
+        if (row >= p.m || col >= p.n) return;
+        if (p.split > 1) {
+          lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
+          *(quad_t *)(p.partial + line * p.pitch + col) = quad;
+        } else {
+          lo_epilogue4(p.e, alpha, beta, lo_quad_float(quad), *(const float4 *)(bias + c), l, row,
+                       col, lo_quad_count(p.n, col));
+        }
+      });
+    }
+    __syncthreads();
+  }
+}
+
+#endif
