@@ -36,7 +36,9 @@ template <int GROUPS> LO_FN void lo_copy_wait() {
 }
 
 /* Where an operand's elements lie in a stage. STEP: bytes of k of a step. */
-template <int ELEMENT, bool K_INNER, int EXTENT, int STEP> struct lo_async_stage {
+template <int ELEMENT_, bool K_INNER_, int EXTENT, int STEP> struct lo_async_stage {
+  static constexpr int ELEMENT = ELEMENT_;
+  static constexpr bool K_INNER = K_INNER_;
   static constexpr int BK = STEP / ELEMENT, PANEL = 128 / ELEMENT;
   static constexpr int LINE = K_INNER ? STEP : 128, CHUNKS = LINE / 16;
   static constexpr int LINES = K_INNER ? EXTENT : EXTENT / PANEL * BK;
@@ -96,6 +98,7 @@ struct lo_async_loader {
     lo_copy<UNIT>(stage + stage_t::place(line() + l * APART, byte() / 16) + byte() % 16, p, bytes);
     int next = (l + 1) % LOADS;
     p += (outer(next) - outer(l)) * stride + inner(next) - inner(l);
+    asm volatile("" : "+l"(p)); /* one pointer, not one a unit: registers are short */
   }
   /* On to the next step. */
   __device__ __forceinline__ void advance() {

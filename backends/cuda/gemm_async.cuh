@@ -69,13 +69,51 @@ LO_FN void lo_put_pair(int *to, int x, int y) {
   *(int2 *)to = make_int2(x, y);
 }
 
-/* BM x BN outputs by warps of WM x WN, in steps of STEP bytes of k. RING: how many of B's
- * fragments, each for 16 columns, are in registers. */
+/* Fragments of an operand for a warp, of 16 rows (columns) and 32 bytes of k each: four registers
+ * of quarters, the halves of k within the halves of m (n) where K_FIRST. An address is the lane's
+ * own, with the fragment's number and that of k XORed into the chunk or added as lines: EXTENT, the
+ * warp's m or n, does not cross panels. */
+template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
+  static constexpr bool WORDS = !S::K_INNER && S::ELEMENT == 4;
+  static constexpr int EACH = S::K_INNER ? 1 : S::PANEL / 16; /* fragments of a panel */
+  static_assert(S::K_INNER || EXTENT % S::PANEL == 0 || S::PANEL % EXTENT == 0, "panels");
+  unsigned at;
+
+  __device__ __forceinline__ lo_async_reader(int first) {
+    int lane = threadIdx.x % 32, low = lane % 8, x = lane / 8 % 2, y = lane / 16;
+    int k8 = K_FIRST ? x : y, i8 = K_FIRST ? y : x;
+    if (WORDS)
+      at = S::turned(lane % 4, first + lane / 16 * 4) + lane / 4 % 4 * 4;
+    else
+      at =
+          S::K_INNER ? S::place(first + 8 * i8 + low, k8) : S::turned(8 * k8 + low, first + 8 * i8);
+  }
+  __device__ __forceinline__ void read(unsigned (&r)[4], unsigned stage, int f, int k) const {
+    unsigned base = stage + at;
+    if (S::K_INNER) {
+      lo_read_matrices<false>(r, (base ^ 32 * k) + f * 16 * S::LINE);
+      return;
+    }
+    base = (base ^ f % EACH * 16 * S::ELEMENT) + (f / EACH * S::BK + k * (32 / S::ELEMENT)) * 128;
+    if (!WORDS) {
+      lo_read_matrices<true>(r, base);
+      return;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      int k4 = K_FIRST ? e % 2 : e / 2, i8 = K_FIRST ? e / 2 : e % 2;
+      r[e] = lo_read_word((base ^ 32 * i8) + k4 * 4 * 128);
+    }
+  }
+};
+
+/* BM x BN outputs by warps of WM x WN, in steps of STEP bytes of k. RING: how many of A's
+ * fragments, each of 16 rows, are in registers. */
 template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RING_>
 struct lo_async_tile {
   static constexpr int BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_;
   static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
-  static constexpr int RING = RING_ < WN / 8 ? RING_ : WN / 8;
+  static constexpr int RING = RING_ < WM / 8 ? RING_ : WM / 8;
   static constexpr int STAGE = (BM + BN) * STEP, BYTES = STAGE * STAGES;
   static_assert(THREADS / 32 * 64 * (WN + 8) <= BYTES, "drain()");
 };
@@ -86,7 +124,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
-  static constexpr int KS = T::STEP / 32, SLOTS = KS * NB, AHEAD = T::RING / 2;
+  static constexpr int KS = T::STEP / 32, SLOTS = KS * MA, AHEAD = T::RING / 2;
   static_assert(KS % 2 == 0 && SLOTS % T::RING == 0, "fragments keep their registers");
   typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
   typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
@@ -96,15 +134,15 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
   static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
 
-  int lane, row0, col0; /* of the warp */
+  int row0, col0; /* of the warp */
+  lo_async_reader<stage_a, T::WM, false> read_a;
+  lo_async_reader<stage_b, T::WN, true> read_b;
   sum_t acc[MA][2 * NB][4];
-  unsigned fa[2][MA][4], fb[T::RING][4];
+  unsigned fa[T::RING][4], fb[2][NB][4];
 
-  __device__ __forceinline__ lo_async_core() {
-    int warp = threadIdx.x / 32;
-    lane = threadIdx.x % 32;
-    row0 = warp / T::WARPS_N * T::WM;
-    col0 = warp % T::WARPS_N * T::WN;
+  __device__ __forceinline__ lo_async_core()
+      : row0((int)threadIdx.x / 32 / T::WARPS_N * T::WM),
+        col0((int)threadIdx.x / 32 % T::WARPS_N * T::WN), read_a(row0), read_b(col0) {
 #pragma unroll
     for (int i = 0; i < MA; i++)
 #pragma unroll
@@ -113,42 +151,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
         for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
   }
 
-  /* Words (k, i), (k, i + 8), (k + 4, i), (k + 4, i + 8) of an operand of f32 along i. */
-  template <class S>
-  __device__ __forceinline__ void read_words(unsigned (&r)[4], unsigned at, int k, int i) const {
-    int column = i + lane / 4;
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      int c = column + e % 2 * 8;
-      r[e] = lo_read_word(at + S::turned(k + lane % 4 + e / 2 * 4, c / 4 * 4) + c % 4 * 4);
-    }
-  }
-  /* 16 rows by 32 bytes of k, number k of the stage: matrices (rows, k), (rows + 8, k), and of the
-   * second half of k. */
-  __device__ __forceinline__ void read_a(unsigned (&r)[4], unsigned stage, int i, int k) const {
-    int low = lane % 8, m8 = lane / 8 % 2, k8 = lane / 16, row = row0 + 16 * i;
-    if (!TRANS_A)
-      lo_read_matrices<false>(r, stage + stage_a::place(row + 8 * m8 + low, 2 * k + k8));
-    else if (ELEMENT == 2)
-      lo_read_matrices<true>(r, stage + stage_a::turned(16 * k + 8 * k8 + low, row + 8 * m8));
-    else
-      read_words<stage_a>(r, stage, 8 * k, row);
-  }
-  /* 16 columns: matrices (k, columns), (second half of k, columns), and of columns + 8. */
-  __device__ __forceinline__ void read_b(unsigned (&r)[4], unsigned stage, int j, int k) const {
-    int low = lane % 8, k8 = lane / 8 % 2, n8 = lane / 16, col = col0 + 16 * j;
-    stage += OFFSET_B;
-    if (TRANS_B)
-      lo_read_matrices<false>(r, stage + stage_b::place(col + 8 * n8 + low, 2 * k + k8));
-    else if (ELEMENT == 2)
-      lo_read_matrices<true>(r, stage + stage_b::turned(16 * k + 8 * k8 + low, col + 8 * n8));
-    else {
-      read_words<stage_b>(r, stage, 8 * k, col);
-      unsigned other = r[1];
-      r[1] = r[2];
-      r[2] = other;
-    }
-  }
   static __device__ __forceinline__ void round(unsigned (&r)[4]) {
 #if __CUDA_ARCH__ >= 800
     if (TYPE == LO_ASYNC_TF32)
@@ -156,12 +158,15 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
       for (int e = 0; e < 4; e++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(r[e]));
 #endif
   }
-  __device__ __forceinline__ void multiply(int k, int j, const unsigned (&b)[4]) {
+  /* Fragment i of A by all of B's, back and forth, so that each instruction shares an operand with
+   * the one before. */
+  __device__ __forceinline__ void multiply(int i, const unsigned (&a)[4],
+                                           const unsigned (&b)[NB][4]) {
 #pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-      for (int i = 0; i < MA; i++)
-        lo_async_mma<TYPE>(acc[i][2 * j + h], fa[k % 2][i], b[2 * h], b[2 * h + 1]);
+    for (int n = 0; n < 2 * NB; n++) {
+      int j = i % 2 ? 2 * NB - 1 - n : n;
+      lo_async_mma<TYPE>(acc[i][j], a, b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+    }
   }
 
   /* The ring: the stage that is read, the one after it, and the one that copies go to. */
@@ -169,28 +174,28 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     unsigned base, read, next, write;
   };
 
-  /* Slots of a step: in each a fragment of B is multiplied by all of A's. Up to slot TURN the
+  /* Slots of a step: in each a fragment of A is multiplied by all of B's. Up to slot TURN the
    * step's own stage is read, and the copies of a later one are spread over them; from there on the
    * next stage is read. */
-  static constexpr int TURN = SLOTS - AHEAD;
+  static constexpr int TURN = SLOTS - AHEAD, SOON = AHEAD > 2 ? (NB + 1) / 2 : NB;
   template <int FROM, int TO, bool MORE>
   __device__ __forceinline__ void slots(const ring_t &ring, loader_a &a, loader_b &b) {
 #pragma unroll
     for (int slot = FROM; slot < TO; slot++) {
-      int k = slot / NB, j = slot % NB, ahead = slot + AHEAD;
-      if (j == NB - AHEAD && (MORE || k + 1 < KS))
+      int k = slot / MA, i = slot % MA, ahead = slot + AHEAD;
+      unsigned stage = slot < TURN ? ring.read : ring.next;
+      if (MORE || slot < TURN) read_a.read(fa[ahead % T::RING], stage, ahead % MA, ahead / MA % KS);
+      int due = i - (MA - AHEAD); /* B's of the next k come early */
+      if (due >= 0 && (MORE || k + 1 < KS))
 #pragma unroll
-        for (int i = 0; i < MA; i++)
-          read_a(fa[(k + 1) % 2][i], slot < TURN ? ring.read : ring.next, i, (k + 1) % KS);
-      if (MORE || slot < TURN)
-        read_b(fb[ahead % T::RING], slot < TURN ? ring.read : ring.next, ahead % NB,
-               ahead / NB % KS);
+        for (int j = due * SOON; j < (due + 1) * SOON && j < NB; j++)
+          read_b.read(fb[(k + 1) % 2][j], stage + OFFSET_B, j, (k + 1) % KS);
       if (slot < TURN) fill(ring.write, a, b, slot * LOADS / TURN, (slot + 1) * LOADS / TURN);
-      if (j == 0)
+      if (i == 0)
 #pragma unroll
-        for (int i = 0; i < MA; i++) round(fa[k % 2][i]);
-      round(fb[slot % T::RING]);
-      multiply(k, j, fb[slot % T::RING]);
+        for (int j = 0; j < NB; j++) round(fb[k % 2][j]);
+      round(fa[slot % T::RING]);
+      multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
   /* Chunks first to last of the thread's in a stage. */
@@ -230,9 +235,9 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     __syncthreads();
     arrived(ring.read);
 #pragma unroll
-    for (int i = 0; i < MA; i++) read_a(fa[0][i], ring.read, i, 0);
+    for (int j = 0; j < NB; j++) read_b.read(fb[0][j], ring.read + OFFSET_B, j, 0);
 #pragma unroll
-    for (int j = 0; j < AHEAD; j++) read_b(fb[j], ring.read, j, 0);
+    for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], ring.read, i, 0);
     slots<0, TURN, true>(ring, a, b);
     turn(ring);
 #pragma unroll 1
@@ -252,6 +257,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
    * side by side find other banks. */
   template <int UNROLL, class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
     constexpr int QUADS = T::WN / 4, PITCH = T::WN + 8;
+    int lane = threadIdx.x % 32;
     sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * 16 * PITCH;
 #pragma unroll 1
     for (int pass = 0; pass < MA; pass++) {
