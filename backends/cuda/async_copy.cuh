@@ -36,8 +36,8 @@ template <int GROUPS> LO_FN void lo_copy_wait() {
 }
 
 /* Where an operand's elements lie in a stage. STEP: bytes of k of a step. */
-template <int ELEMENT_, bool K_INNER_, int EXTENT, int STEP> struct lo_async_stage {
-  static constexpr int ELEMENT = ELEMENT_;
+template <int ELEMENT_, bool K_INNER_, int EXTENT_, int STEP_> struct lo_async_stage {
+  static constexpr int ELEMENT = ELEMENT_, EXTENT = EXTENT_, STEP = STEP_;
   static constexpr bool K_INNER = K_INNER_;
   static constexpr int BK = STEP / ELEMENT, PANEL = 128 / ELEMENT;
   static constexpr int LINE = K_INNER ? STEP : 128, CHUNKS = LINE / 16;
@@ -59,19 +59,23 @@ template <int ELEMENT_, bool K_INNER_, int EXTENT, int STEP> struct lo_async_sta
   }
 };
 
-/* A thread's share of an operand, UNIT bytes at a time: rows and matrices begin on such borders. */
-template <int ELEMENT, bool K_INNER, int EXTENT, int STEP, int THREADS, int UNIT>
-struct lo_async_loader {
-  typedef lo_async_stage<ELEMENT, K_INNER, EXTENT, STEP> stage_t;
-  static constexpr int BK = stage_t::BK, EACH = stage_t::LINE / UNIT;
+/* A thread's share of an operand, UNIT bytes at a time: rows and matrices begin on such borders. A
+ * stage is filled in PARTS. */
+template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
+  static constexpr bool K_INNER = S::K_INNER;
+  static constexpr int ELEMENT = S::ELEMENT, BK = S::BK, EACH = S::LINE / UNIT;
   static constexpr int APART = THREADS / EACH; /* lines between a thread's units */
-  static constexpr int LOADS = stage_t::LINES / APART;
-  static_assert(stage_t::LINES % APART == 0, "every thread has as many units");
+  static constexpr int LOADS = S::LINES / APART / PARTS;
+  /* From one part to the next: lines in memory, bytes along one. */
+  static constexpr int ON = LOADS * APART, OUTER = K_INNER || ON < BK ? ON : 0;
+  static constexpr int INNER = K_INNER ? 0 : ON / BK * 128;
+  static_assert(LOADS * APART * PARTS == S::LINES, "every thread has as many units");
   static_assert(K_INNER || APART % BK == 0 || BK % APART == 0, "panels");
+  static_assert(K_INNER || ON % BK == 0 || BK % ON == 0, "panels");
 
-  const char *p;              /* of the thread's first unit */
+  const char *p;              /* of the thread's next unit */
   lo_i64 stride;              /* in bytes */
-  int outer_left, inner_left; /* lines, and bytes of a line, from there to the end */
+  int outer_left, inner_left; /* lines, and bytes of a line, from the first unit to the end */
 
   static __device__ __forceinline__ int line() { return (int)threadIdx.x / EACH; }
   static __device__ __forceinline__ int byte() { return (int)threadIdx.x % EACH * UNIT; }
@@ -82,7 +86,7 @@ struct lo_async_loader {
   __device__ __forceinline__ lo_async_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
                                              lo_i64 k0, int k_count) {
     lo_i64 left = o.extent - first;
-    int extent = left < EXTENT ? (int)left : EXTENT;
+    int extent = left < S::EXTENT ? (int)left : S::EXTENT;
     int row = K_INNER ? line() : line() % BK;
     int along = byte() + (K_INNER ? 0 : line() / BK * 128);
     stride = o.stride * ELEMENT;
@@ -91,24 +95,32 @@ struct lo_async_loader {
     p = (const char *)o.p + batch * o.batch_stride * ELEMENT + along +
         (K_INNER ? (first + row) * stride + k0 * ELEMENT : (k0 + row) * stride + first * ELEMENT);
   }
-  /* Unit l; p then points at the next one. */
-  __device__ __forceinline__ void copy(unsigned stage, int l) {
-    int left = inner_left - inner(l), bytes = left < 0 ? 0 : left < UNIT ? left : UNIT;
-    if (outer(l) >= outer_left) bytes = 0;
-    lo_copy<UNIT>(stage + stage_t::place(line() + l * APART, byte() / 16) + byte() % 16, p, bytes);
-    int next = (l + 1) % LOADS;
-    p += (outer(next) - outer(l)) * stride + inner(next) - inner(l);
-    asm volatile("" : "+l"(p)); /* one pointer, not one a unit: registers are short */
+  /* Unit l of a part; p then points at the next one. */
+  __device__ __forceinline__ void copy(unsigned stage, int part, int l) {
+    int left = inner_left - part * INNER - inner(l);
+    int bytes = left < 0 ? 0 : left < UNIT ? left : UNIT;
+    if (outer(l) >= outer_left - part * OUTER) bytes = 0;
+    lo_copy<UNIT>(stage + part * (ON * S::LINE) + S::place(line() + l * APART, byte() / 16) +
+                      byte() % 16,
+                  p, bytes);
+    if (l + 1 < LOADS)
+      move(outer(l + 1) - outer(l), inner(l + 1) - inner(l));
+    else if (part + 1 < PARTS)
+      move(OUTER - outer(l), INNER - inner(l));
+    else
+      next_step((1 - PARTS) * OUTER - outer(l), (1 - PARTS) * INNER - inner(l));
   }
-  /* On to the next step. */
-  __device__ __forceinline__ void advance() {
-    if (K_INNER) {
-      p += STEP;
-      inner_left -= STEP;
-    } else {
-      p += BK * stride;
+  /* Kept from becoming a pointer for each unit: registers are short. */
+  __device__ __forceinline__ void move(int lines, int bytes) {
+    p += lines * stride + bytes;
+    asm volatile("" : "+l"(p));
+  }
+  __device__ __forceinline__ void next_step(int lines, int bytes) {
+    move(lines + (K_INNER ? 0 : BK), bytes + (K_INNER ? S::STEP : 0));
+    if (K_INNER)
+      inner_left -= S::STEP;
+    else
       outer_left -= BK;
-    }
   }
 };
 

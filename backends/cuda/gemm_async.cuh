@@ -88,13 +88,18 @@ template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
       at =
           S::K_INNER ? S::place(first + 8 * i8 + low, k8) : S::turned(8 * k8 + low, first + 8 * i8);
   }
-  __device__ __forceinline__ void read(unsigned (&r)[4], unsigned stage, int f, int k) const {
-    unsigned base = stage + at;
+  /* Where the lane reads in a part of a stage, which is 64 bytes of k. */
+  __device__ __forceinline__ unsigned begin(unsigned stage, int part) const {
+    return S::K_INNER ? stage + at ^ part * 64 : stage + at + part * (64 / S::ELEMENT * 128);
+  }
+  /* Fragment f of 32 bytes of k, the first or the second of the part that begins there. */
+  static __device__ __forceinline__ void read(unsigned (&r)[4], unsigned begin, int f, int k) {
     if (S::K_INNER) {
-      lo_read_matrices<false>(r, (base ^ 32 * k) + f * 16 * S::LINE);
+      lo_read_matrices<false>(r, (begin ^ 32 * k) + f * 16 * S::LINE);
       return;
     }
-    base = (base ^ f % EACH * 16 * S::ELEMENT) + (f / EACH * S::BK + k * (32 / S::ELEMENT)) * 128;
+    unsigned base =
+        (begin ^ f % EACH * 16 * S::ELEMENT) + (f / EACH * S::BK + k * (32 / S::ELEMENT)) * 128;
     if (!WORDS) {
       lo_read_matrices<true>(r, base);
       return;
@@ -124,12 +129,12 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
-  static constexpr int KS = T::STEP / 32, SLOTS = KS * MA, AHEAD = T::RING / 2;
-  static_assert(KS % 2 == 0 && SLOTS % T::RING == 0, "fragments keep their registers");
+  static constexpr int PARTS = T::STEP / 64, SLOTS = 2 * MA, AHEAD = T::RING / 2;
+  static_assert(SLOTS % T::RING == 0, "fragments keep their registers");
   typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
   typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
-  typedef lo_async_loader<ELEMENT, !TRANS_A, BM, T::STEP, THREADS, UNIT> loader_a;
-  typedef lo_async_loader<ELEMENT, TRANS_B, BN, T::STEP, THREADS, UNIT> loader_b;
+  typedef lo_async_loader<stage_a, THREADS, UNIT, PARTS> loader_a;
+  typedef lo_async_loader<stage_b, THREADS, UNIT, PARTS> loader_b;
   static constexpr int LOADS = loader_a::LOADS + loader_b::LOADS;
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
   static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
@@ -169,28 +174,30 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     }
   }
 
-  /* The ring: the stage that is read, the one after it, and the one that copies go to. */
+  /* The ring, in parts of 64 bytes of k: where the lane reads this part and the next one, which
+   * stage and part they belong to, and the stage that is filled while this part is multiplied. */
   struct ring_t {
-    unsigned base, read, next, write;
+    unsigned a, b, next_a, next_b;
+    unsigned base, stage, write;
+    int part;
   };
 
-  /* Slots of a step: in each a fragment of A is multiplied by all of B's. Up to slot TURN the
-   * step's own stage is read, and the copies of a later one are spread over them; from there on the
-   * next stage is read. */
+  /* Slots of a part: in each a fragment of A is multiplied by all of B's. Up to slot TURN the
+   * part's own fragments are read, and the copies of a later one are spread over them; from there
+   * on those of the next part are read. */
   static constexpr int TURN = SLOTS - AHEAD, SOON = AHEAD > 2 ? (NB + 1) / 2 : NB;
   template <int FROM, int TO, bool MORE>
   __device__ __forceinline__ void slots(const ring_t &ring, loader_a &a, loader_b &b) {
 #pragma unroll
     for (int slot = FROM; slot < TO; slot++) {
-      int k = slot / MA, i = slot % MA, ahead = slot + AHEAD;
-      unsigned stage = slot < TURN ? ring.read : ring.next;
-      if (MORE || slot < TURN) read_a.read(fa[ahead % T::RING], stage, ahead % MA, ahead / MA % KS);
-      int due = i - (MA - AHEAD); /* B's of the next k come early */
-      if (due >= 0 && (MORE || k + 1 < KS))
+      int k = slot / MA, i = slot % MA, ahead = slot + AHEAD, due = i - (MA - AHEAD);
+      unsigned at_a = slot < TURN ? ring.a : ring.next_a, at_b = slot < TURN ? ring.b : ring.next_b;
+      if (MORE || slot < TURN) read_a.read(fa[ahead % T::RING], at_a, ahead % MA, ahead / MA % 2);
+      if (due >= 0 && (MORE || k == 0)) /* all of B's come before most of A's */
 #pragma unroll
         for (int j = due * SOON; j < (due + 1) * SOON && j < NB; j++)
-          read_b.read(fb[(k + 1) % 2][j], stage + OFFSET_B, j, (k + 1) % KS);
-      if (slot < TURN) fill(ring.write, a, b, slot * LOADS / TURN, (slot + 1) * LOADS / TURN);
+          read_b.read(fb[(k + 1) % 2][j], at_b, j, (k + 1) % 2);
+      if (slot < TURN) fill(ring, a, b, slot * LOADS / TURN, (slot + 1) * LOADS / TURN);
       if (i == 0)
 #pragma unroll
         for (int j = 0; j < NB; j++) round(fb[k % 2][j]);
@@ -198,53 +205,66 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
       multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
-  /* Chunks first to last of the thread's in a stage. */
-  static __device__ __forceinline__ void fill(unsigned stage, loader_a &a, loader_b &b, int first,
-                                              int last) {
+  /* Units first to last of the thread's in a part. */
+  static __device__ __forceinline__ void fill(const ring_t &ring, loader_a &a, loader_b &b,
+                                              int first, int last) {
 #pragma unroll
     for (int l = first; l < last; l++) {
       if (l < loader_a::LOADS)
-        a.copy(stage, l);
+        a.copy(ring.write, ring.part, l);
       else
-        b.copy(stage + OFFSET_B, l - loader_a::LOADS);
+        b.copy(ring.write + OFFSET_B, ring.part, l - loader_a::LOADS);
     }
-    if (last < LOADS) return;
-    a.advance();
-    b.advance();
-    lo_copy_commit();
+    if (last == LOADS) lo_copy_commit();
   }
-  /* The next stage has arrived, and no warp reads the former one any more. */
-  static __device__ __forceinline__ void turn(ring_t &ring) {
-    lo_copy_wait<T::STAGES - 2>();
+  __device__ __forceinline__ void look_ahead(ring_t &ring) const {
+    ring.next_a = read_a.begin(ring.stage, ring.part);
+    ring.next_b = read_b.begin(ring.stage + OFFSET_B, ring.part);
+  }
+  /* The next part has arrived, and no warp reads the former one any more. */
+  __device__ __forceinline__ void turn(ring_t &ring) const {
+    lo_copy_wait<PARTS *(T::STAGES - 2)>();
     __syncthreads();
-    ring.write = ring.read;
-    ring.next = ring.read + T::STAGE == ring.base + T::BYTES ? ring.base : ring.read + T::STAGE;
+    if (++ring.part == PARTS) {
+      ring.part = 0;
+      ring.write = ring.stage;
+      ring.stage =
+          ring.stage + T::STAGE == ring.base + T::BYTES ? ring.base : ring.stage + T::STAGE;
+    }
+    look_ahead(ring);
   }
 
-  /* At least one step. arrived(stage) is told of each. The loop begins in the middle of a step, so
+  /* At least one step. arrived(stage) is told of each. The loop begins in the middle of a part, so
    * that the compiler cannot move instructions from behind the barrier, which hide the latency of
-   * the next stage's first fragments, to before it. */
+   * the next part's first fragments, to before it. */
   template <class Arrived>
   __device__ __forceinline__ void run(unsigned base, loader_a &a, loader_b &b, int steps,
                                       Arrived arrived) {
-    ring_t ring = {base, base, base, base};
-#pragma unroll
+    ring_t ring = {};
+    ring.base = ring.stage = ring.write = base;
+#pragma unroll 1
     for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE)
-      fill(ring.write, a, b, 0, LOADS);
-    lo_copy_wait<T::STAGES - 2>();
+#pragma unroll
+      for (ring.part = 0; ring.part < PARTS; ring.part++) fill(ring, a, b, 0, LOADS);
+    ring.part = 0;
+    lo_copy_wait<PARTS *(T::STAGES - 2)>();
     __syncthreads();
-    arrived(ring.read);
+    arrived(base);
+    look_ahead(ring);
 #pragma unroll
-    for (int j = 0; j < NB; j++) read_b.read(fb[0][j], ring.read + OFFSET_B, j, 0);
+    for (int j = 0; j < NB; j++) read_b.read(fb[0][j], ring.next_b, j, 0);
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], ring.read, i, 0);
+    for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], ring.next_a, i, 0);
+    ring.a = ring.next_a;
+    ring.b = ring.next_b;
     slots<0, TURN, true>(ring, a, b);
     turn(ring);
 #pragma unroll 1
-    for (int s = 1; s < steps; s++) {
-      arrived(ring.next);
+    for (int s = 1; s < PARTS * steps; s++) {
+      if (ring.part == 0) arrived(ring.stage);
       slots<TURN, SLOTS, true>(ring, a, b);
-      ring.read = ring.next;
+      ring.a = ring.next_a;
+      ring.b = ring.next_b;
       slots<0, TURN, true>(ring, a, b);
       turn(ring);
     }
