@@ -40,6 +40,22 @@ LO_FN void lo_epilogue4(const lo_cu_epilogue &e, float alpha, float beta, float4
   lo_store4(e.c, at_c, count, z);
 }
 
+/* What most products end with, in few instructions: alpha, a bias, ReLU or nothing, whole quads. */
+LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
+  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
+         e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
+         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
+}
+LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, float4 acc, float4 bias, lo_i64 batch,
+                     lo_i64 row, lo_i64 col) {
+  float4 z = make_float4(__fmul_rn(alpha, acc.x), __fmul_rn(alpha, acc.y), __fmul_rn(alpha, acc.z),
+                         __fmul_rn(alpha, acc.w));
+  if (e.bias.p) z = lo_add4(z, bias);
+  if (e.activation == LO_ACT_RELU)
+    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
+                    z.w < 0 ? 0.0f : z.w);
+  lo_store4(e.c, batch * e.c.batch_stride + row * e.c.stride + col, 4, z);
+}
 /* ---- Products of 8-bit integers. A vector of one element stands for all. */
 LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
   return v.cols == 1 ? 0 : row;
@@ -89,24 +105,9 @@ LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc
     lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
 }
 
-/* What most products end with: alpha, a bias, ReLU or nothing, into whole quads. */
-LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
-  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
-         e.c.type != LO_TYPE_I32 && e.derivative == LO_ACT_IDENTITY &&
-         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
-}
-LO_FN float lo_plain(float alpha, float acc, float bias, float floor) {
-  float z = __fmul_rn(alpha, acc) + bias;
-  return z < floor ? floor : z;
-}
-/* The same bits as lo_epilogue4 gives; bias is -0 where there is none. */
-LO_FN void lo_epilogue_plain4(const lo_cu_epilogue &e, float alpha, float4 acc, float4 bias,
-                              lo_i64 at_c) {
-  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-  float4 z =
-      make_float4(lo_plain(alpha, acc.x, bias.x, floor), lo_plain(alpha, acc.y, bias.y, floor),
-                  lo_plain(alpha, acc.z, bias.z, floor), lo_plain(alpha, acc.w, bias.w, floor));
-  lo_store_quad(e.c, at_c, z);
+LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, int4 acc, float4 bias, lo_i64 batch,
+                     lo_i64 row, lo_i64 col) {
+  lo_plain4(e, alpha, lo_scale4(e, acc, row, col, 4), bias, batch, row, col);
 }
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {
@@ -114,12 +115,12 @@ LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {
 }
 
 /* The bias of a tile's columns in shared memory, once: the epilogue's rolled loop would wait for
- * device memory at each of its rounds. Whoever reads it meets the others first, as drain() does.
- * -0 where there is none: it changes no sum. */
+ * device memory at each of its rounds. Whoever reads it meets the others first, as drain() does. */
 template <int BN>
 LO_FN void lo_stage_bias(const lo_cu_epilogue &e, float *shared, lo_i64 col0, lo_i64 n) {
+  if (!e.bias.p) return;
   for (int i = threadIdx.x; i < BN; i += blockDim.x)
-    shared[i] = e.bias.p && col0 + i < n ? lo_load(e.bias, col0 + i) : -0.0f;
+    shared[i] = col0 + i < n ? lo_load(e.bias, col0 + i) : 0.0f;
 }
 
 LO_FN void lo_finish_row_sum(const lo_cu_epilogue &e, float beta, lo_i64 row, float sum) {

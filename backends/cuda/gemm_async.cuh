@@ -12,12 +12,12 @@ enum { LO_ASYNC_F16, LO_ASYNC_BF16, LO_ASYNC_TF32, LO_ASYNC_S8, LO_ASYNC_U8 };
 template <int TYPE> struct lo_async_type {
   static constexpr int ELEMENT = TYPE == LO_ASYNC_TF32 ? 4 : TYPE >= LO_ASYNC_S8 ? 1 : 2;
   typedef float sum;
-  typedef float4 quad;
+  typedef float4 sum4;
 };
 template <> struct lo_async_type<LO_ASYNC_S8> {
   static constexpr int ELEMENT = 1;
   typedef int sum;
-  typedef int4 quad;
+  typedef int4 sum4;
 };
 template <> struct lo_async_type<LO_ASYNC_U8> : lo_async_type<LO_ASYNC_S8> {};
 
@@ -125,7 +125,8 @@ struct lo_async_tile {
 
 template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_async_core {
   typedef typename lo_async_type<TYPE>::sum sum_t;
-  typedef typename lo_async_type<TYPE>::quad quad_t;
+  typedef typename lo_async_type<TYPE>::sum4 sum4;
+  static constexpr bool INTEGER = TYPE >= LO_ASYNC_S8;
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
@@ -289,7 +290,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
       for (int v = lane; v < 16 * QUADS; v += 32) {
         int line = v / QUADS, quad = v % QUADS;
         each(row0 + pass * 16 + line, col0 + 4 * quad,
-             *(const quad_t *)(mine + line * PITCH + 4 * quad));
+             *(const sum4 *)(mine + line * PITCH + 4 * quad));
       }
       __syncwarp();
     }
@@ -305,16 +306,9 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   }
 };
 
-LO_FN float4 lo_quad_float(float4 q) {
-  return q;
-}
-LO_FN float4 lo_quad_float(int4 q) {
-  return make_float4((float)q.x, (float)q.y, (float)q.z, (float)q.w);
-}
-
 /* Sums over k of op(A)'s rows, where these lie along m in memory: a thread has a chunk of m in some
  * lines of each stage. */
-template <class Core> struct lo_async_sums {
+template <class Core> struct lo_async_row_sums {
   static constexpr int WIDTH = 16 / Core::ELEMENT, EACH = Core::BM / WIDTH;
   static constexpr int LINES = Core::THREADS / EACH;
   static_assert(Core::THREADS % EACH == 0, "lo_drain_sums");
@@ -333,57 +327,124 @@ template <class Core> struct lo_async_sums {
   }
 };
 
-/* grid: as lo_gemm's. */
+/* Sums over k of B's columns of 8-bit integers, which lie along k: a thread has a share of a
+ * column's chunks. */
+template <class Core> struct lo_async_column_sums {
+  static constexpr int SHARES = Core::THREADS / Core::BN, CHUNKS = Core::stage_b::CHUNKS;
+  static_assert(SHARES * Core::BN == Core::THREADS, "every thread has as many chunks");
+  int sum;
+  __device__ __forceinline__ void add(const char *stage) {
+#pragma unroll 1
+    for (int c = threadIdx.x / Core::BN; c < CHUNKS; c += SHARES) {
+      int4 q =
+          *(const int4 *)(stage + Core::OFFSET_B + Core::stage_b::place(threadIdx.x % Core::BN, c));
+      const int ones = 0x01010101;
+      sum = __dp4a(q.x, ones, __dp4a(q.y, ones, __dp4a(q.z, ones, __dp4a(q.w, ones, sum))));
+    }
+  }
+  __device__ __forceinline__ void store(int *columns) const {
+    for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns[i] = 0;
+    __syncthreads();
+    atomicAdd(columns + threadIdx.x % Core::BN, sum); /* of integers: in any order the same */
+    __syncthreads();
+  }
+};
+
+/* ---- The product: as lo_gemm's, on this ring. */
+template <class Core> struct lo_async_columns { /* of a tile, in shared memory */
+  float bias[Core::BN];
+  float scale[Core::INTEGER ? Core::BN : 4];
+  int sums[Core::INTEGER ? Core::BN : 4];
+};
+
+template <class Core>
+LO_FN void lo_stage_columns(const lo_cu_epilogue &e, lo_async_columns<Core> &c, lo_i64 col0,
+                            lo_i64 n) {
+  lo_stage_bias<Core::BN>(e, c.bias, col0, n);
+  if (Core::INTEGER)
+    for (int i = threadIdx.x; i < Core::BN; i += blockDim.x) {
+      lo_i64 col = e.scale_b.cols == 1 ? 0 : col0 + i;
+      c.scale[i] = e.scale_b.p && col < n ? lo_load(e.scale_b, col) : 1.0f;
+    }
+}
+
+/* The sums as lo_plain4 takes them: those of integers scaled, as lo_scale4 does. */
+LO_FN float4 lo_plain_sums(const lo_cu_epilogue &, float4 acc, const float *, lo_i64) {
+  return acc;
+}
+LO_FN float4 lo_plain_sums(const lo_cu_epilogue &e, int4 acc, const float *scale, lo_i64 row) {
+  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
+  float4 b = *(const float4 *)scale;
+  return make_float4(a * b.x * (float)acc.x, a * b.y * (float)acc.y, a * b.z * (float)acc.z,
+                     a * b.w * (float)acc.w);
+}
+
+/* Main loop with what is summed beside it. */
+template <class Core, bool TRANS_A, bool TRANS_B>
+LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
+                        lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0, lo_i64 col0,
+                        float beta, bool sum) {
+  lo_i64 k0 = blockIdx.y * p.slice;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
+  int steps = lo_scalar_float(p.e.alpha) == 0.0f ? 0 : (k_count + Core::BK - 1) / Core::BK;
+  unsigned base = (unsigned)__cvta_generic_to_shared(ring);
+  typename Core::loader_a a(p.a, l, row0, k0, k_count);
+  typename Core::loader_b b(p.b, l, col0, k0, k_count);
+  if constexpr (Core::INTEGER) {
+    lo_async_column_sums<Core> side = {};
+    if (steps)
+      core.run(base, a, b, steps, [&](unsigned stage) {
+        if (p.e.zero_a.p) side.add(ring + (stage - base));
+      });
+    if (p.e.zero_a.p) side.store(columns.sums);
+  } else if constexpr (TRANS_A) {
+    lo_async_row_sums<Core> side = {};
+    if (steps)
+      core.run(base, a, b, steps, [&](unsigned stage) {
+        if (sum) side.add(ring + (stage - base), p.bf16);
+      });
+    __syncthreads();
+    if (sum) lo_drain_sums<Core>(p, (float *)ring, side.sums, beta, row0);
+  } else if (steps) {
+    core.run(base, a, b, steps, [](unsigned) {});
+  }
+  __syncthreads();
+}
+
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const lo_cu_gemm &p) {
+  typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char ring[];
-  __shared__ __align__(16) float bias[Core::BN];
+  __shared__ __align__(16) lo_async_columns<Core> columns;
   lo_i64 tm, tn;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
-  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
-  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN;
   bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
-  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
-  unsigned base = (unsigned)__cvta_generic_to_shared(ring);
-  lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+  lo_stage_columns(p.e, columns, col0, p.n);
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    typename Core::loader_a a(p.a, l, row0, k0, k_count);
-    typename Core::loader_b b(p.b, l, col0, k0, k_count);
-    Core core;
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
-    int steps = (k_count + Core::BK - 1) / Core::BK;
-    if constexpr (TRANS_A) {
-      lo_async_sums<Core> side = {};
-      if (steps)
-        core.run(base, a, b, steps, [&](unsigned stage) {
-          if (sum) side.add(ring + (stage - base), p.bf16);
-        });
-      __syncthreads();
-      if (sum) lo_drain_sums<Core>(p, (float *)ring, side.sums, beta, row0);
-    } else if (steps) {
-      core.run(base, a, b, steps, [](unsigned) {});
-    }
-    __syncthreads();
-    typedef typename Core::quad_t quad_t;
+    Core core;
+    lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
     if (p.split == 1 && lo_epilogue_plain(p.e, beta) && row0 + Core::BM <= p.m &&
         col0 + Core::BN <= p.n) {
-      lo_i64 at_c = l * p.e.c.batch_stride + row0 * p.e.c.stride + col0;
-      core.template drain<4>(ring, [&](int r, int c, quad_t quad) {
-        lo_epilogue_plain4(p.e, alpha, lo_quad_float(quad), *(const float4 *)(bias + c),
-                           at_c + r * p.e.c.stride + c);
+      core.template drain<4>(ring, [&](int r, int c, sum4 quad) {
+        if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row0 + r);
+        lo_plain4(p.e, alpha, lo_plain_sums(p.e, quad, columns.scale + c, row0 + r),
+                  *(const float4 *)(columns.bias + c), l, row0 + r, col0 + c);
       });
     } else {
-      core.template drain<1>(ring, [&](int r, int c, quad_t quad) {
+      core.template drain<1>(ring, [&](int r, int c, sum4 quad) {
         lo_i64 row = row0 + r, col = col0 + c;
         if (row >= p.m || col >= p.n) return;
-        if (p.split > 1) {
-          lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
-          *(quad_t *)(p.partial + line * p.pitch + col) = quad;
-        } else {
-          lo_epilogue4(p.e, alpha, beta, lo_quad_float(quad), *(const float4 *)(bias + c), l, row,
-                       col, lo_quad_count(p.n, col));
-        }
+        if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row);
+        if (p.split > 1)
+          *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
+        else
+          lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(columns.bias + c), l, row, col,
+                     lo_quad_count(p.n, col));
       });
+      if (p.split > 1 && lo_comes_last(p, l))
+        lo_add_parts<Core>(p, columns.bias, alpha, beta, l, row0, col0, sum);
     }
     __syncthreads();
   }
