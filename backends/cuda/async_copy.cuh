@@ -10,12 +10,21 @@
 
 #include "backends/cuda/main_loop.cuh"
 
-/* Copies `bytes` of UNIT (16 or 4), and zeros for the rest. */
-template <int UNIT> LO_FN void lo_copy(unsigned to, const char *from, int bytes) {
+/* Copies UNIT bytes, 16 or 4. */
+template <int UNIT> LO_FN void lo_copy(unsigned to, const char *from) {
 #if __CUDA_ARCH__ >= 800
   if (UNIT == 16)
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(bytes)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+/* Copies `bytes` of them, and zeros for the rest. */
+template <int UNIT> LO_FN void lo_copy_some(unsigned to, const char *from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  if (UNIT == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                  : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
@@ -73,9 +82,9 @@ template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
   static_assert(K_INNER || APART % BK == 0 || BK % APART == 0, "panels");
   static_assert(K_INNER || ON % BK == 0 || BK % ON == 0, "panels");
 
-  const char *p;              /* of the thread's next unit */
+  const char *p;              /* of the thread's first unit in the step that is filled */
   lo_i64 stride;              /* in bytes */
-  int outer_left, inner_left; /* lines, and bytes of a line, from the first unit to the end */
+  int outer_left, inner_left; /* lines, and bytes of a line, from there to the end */
 
   static __device__ __forceinline__ int line() { return (int)threadIdx.x / EACH; }
   static __device__ __forceinline__ int byte() { return (int)threadIdx.x % EACH * UNIT; }
@@ -95,32 +104,36 @@ template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
     p = (const char *)o.p + batch * o.batch_stride * ELEMENT + along +
         (K_INNER ? (first + row) * stride + k0 * ELEMENT : (k0 + row) * stride + first * ELEMENT);
   }
-  /* Unit l of a part; p then points at the next one. */
-  __device__ __forceinline__ void copy(unsigned stage, int part, int l) {
-    int left = inner_left - part * INNER - inner(l);
-    int bytes = left < 0 ? 0 : left < UNIT ? left : UNIT;
-    if (outer(l) >= outer_left - part * OUTER) bytes = 0;
-    lo_copy<UNIT>(stage + part * (ON * S::LINE) + S::place(line() + l * APART, byte() / 16) +
-                      byte() % 16,
-                  p, bytes);
-    if (l + 1 < LOADS)
-      move(outer(l + 1) - outer(l), inner(l + 1) - inner(l));
-    else if (part + 1 < PARTS)
-      move(OUTER - outer(l), INNER - inner(l));
-    else
-      next_step((1 - PARTS) * OUTER - outer(l), (1 - PARTS) * INNER - inner(l));
+  static __device__ __forceinline__ unsigned place(unsigned stage, int part, int l) {
+    return stage + part * (ON * S::LINE) + S::place(line() + l * APART, byte() / 16) + byte() % 16;
   }
-  /* Kept from becoming a pointer for each unit: registers are short. */
-  __device__ __forceinline__ void move(int lines, int bytes) {
-    p += lines * stride + bytes;
-    asm volatile("" : "+l"(p));
+  /* A part of a step all of which is there. One pointer goes from unit to unit, as registers are
+   * short: the compiler is kept from making one for each. */
+  __device__ __forceinline__ void copy_whole(unsigned stage, int part) const {
+    const char *q = p + part * (OUTER * stride + INNER);
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) {
+      asm volatile("" : "+l"(q));
+      lo_copy<UNIT>(place(stage, part, l), q);
+      q += (outer(l + 1) - outer(l)) * stride + inner(l + 1) - inner(l);
+    }
   }
-  __device__ __forceinline__ void next_step(int lines, int bytes) {
-    move(lines + (K_INNER ? 0 : BK), bytes + (K_INNER ? S::STEP : 0));
-    if (K_INNER)
-      inner_left -= S::STEP;
-    else
-      outer_left -= BK;
+  /* A part of step number `step`, with zeros for what is beyond the end. */
+  __device__ __forceinline__ void copy_some(unsigned stage, int part, int step) const {
+    int lines = outer_left - part * OUTER - (K_INNER ? 0 : step * BK);
+    int bytes = inner_left - part * INNER - (K_INNER ? step * S::STEP : 0);
+#pragma unroll 1
+    for (int l = 0; l < LOADS; l++) {
+      int left = outer(l) < lines ? bytes - inner(l) : 0;
+      lo_copy_some<UNIT>(place(stage, part, l),
+                         p + (part * OUTER + outer(l)) * stride + part * INNER + inner(l),
+                         left < 0      ? 0
+                         : left < UNIT ? left
+                                       : UNIT);
+    }
+  }
+  __device__ __forceinline__ void next_step() {
+    p += K_INNER ? S::STEP : BK * stride;
   }
 };
 

@@ -136,7 +136,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
   typedef lo_async_loader<stage_a, THREADS, UNIT, PARTS> loader_a;
   typedef lo_async_loader<stage_b, THREADS, UNIT, PARTS> loader_b;
-  static constexpr int LOADS = loader_a::LOADS + loader_b::LOADS;
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
   static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
 
@@ -180,15 +179,14 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   struct ring_t {
     unsigned a, b, next_a, next_b;
     unsigned base, stage, write;
-    int part;
+    int part, step, whole, steps; /* step: that is filled, of so many, of which so many are whole */
   };
 
   /* Slots of a part: in each a fragment of A is multiplied by all of B's. Up to slot TURN the
    * part's own fragments are read, and the copies of a later one are spread over them; from there
    * on those of the next part are read. */
   static constexpr int TURN = SLOTS - AHEAD, SOON = AHEAD > 2 ? (NB + 1) / 2 : NB;
-  template <int FROM, int TO, bool MORE>
-  __device__ __forceinline__ void slots(const ring_t &ring, loader_a &a, loader_b &b) {
+  template <int FROM, int TO, bool MORE> __device__ __forceinline__ void slots(const ring_t &ring) {
 #pragma unroll
     for (int slot = FROM; slot < TO; slot++) {
       int k = slot / MA, i = slot % MA, ahead = slot + AHEAD, due = i - (MA - AHEAD);
@@ -198,7 +196,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
 #pragma unroll
         for (int j = due * SOON; j < (due + 1) * SOON && j < NB; j++)
           read_b.read(fb[(k + 1) % 2][j], at_b, j, (k + 1) % 2);
-      if (slot < TURN) fill(ring, a, b, slot * LOADS / TURN, (slot + 1) * LOADS / TURN);
       if (i == 0)
 #pragma unroll
         for (int j = 0; j < NB; j++) round(fb[k % 2][j]);
@@ -206,17 +203,19 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
       multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
-  /* Units first to last of the thread's in a part. */
-  static __device__ __forceinline__ void fill(const ring_t &ring, loader_a &a, loader_b &b,
-                                              int first, int last) {
-#pragma unroll
-    for (int l = first; l < last; l++) {
-      if (l < loader_a::LOADS)
-        a.copy(ring.write, ring.part, l);
-      else
-        b.copy(ring.write + OFFSET_B, ring.part, l - loader_a::LOADS);
+  static __device__ __forceinline__ void fill(ring_t &ring, loader_a &a, loader_b &b) {
+    if (ring.step < ring.whole) {
+      a.copy_whole(ring.write, ring.part);
+      b.copy_whole(ring.write + OFFSET_B, ring.part);
+    } else if (ring.step < ring.steps) {
+      a.copy_some(ring.write, ring.part, ring.step);
+      b.copy_some(ring.write + OFFSET_B, ring.part, ring.step);
     }
-    if (last == LOADS) lo_copy_commit();
+    lo_copy_commit();
+    if (ring.part + 1 < PARTS) return;
+    a.next_step();
+    b.next_step();
+    ring.step++;
   }
   __device__ __forceinline__ void look_ahead(ring_t &ring) const {
     ring.next_a = read_a.begin(ring.stage, ring.part);
@@ -235,18 +234,20 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     look_ahead(ring);
   }
 
-  /* At least one step. arrived(stage) is told of each. The loop begins in the middle of a part, so
-   * that the compiler cannot move instructions from behind the barrier, which hide the latency of
-   * the next part's first fragments, to before it. */
+  /* At least one step; the first `whole` of them need no checks. arrived(stage) is told of each.
+   * The loop begins in the middle of a part, so that the compiler cannot move instructions from
+   * behind the barrier, which hide the latency of the next part's first fragments, to before it. */
   template <class Arrived>
-  __device__ __forceinline__ void run(unsigned base, loader_a &a, loader_b &b, int steps,
+  __device__ __forceinline__ void run(unsigned base, loader_a &a, loader_b &b, int steps, int whole,
                                       Arrived arrived) {
     ring_t ring = {};
     ring.base = ring.stage = ring.write = base;
+    ring.steps = steps;
+    ring.whole = whole;
 #pragma unroll 1
     for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE)
 #pragma unroll
-      for (ring.part = 0; ring.part < PARTS; ring.part++) fill(ring, a, b, 0, LOADS);
+      for (ring.part = 0; ring.part < PARTS; ring.part++) fill(ring, a, b);
     ring.part = 0;
     lo_copy_wait<PARTS *(T::STAGES - 2)>();
     __syncthreads();
@@ -258,18 +259,20 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], ring.next_a, i, 0);
     ring.a = ring.next_a;
     ring.b = ring.next_b;
-    slots<0, TURN, true>(ring, a, b);
+    fill(ring, a, b);
+    slots<0, TURN, true>(ring);
     turn(ring);
 #pragma unroll 1
     for (int s = 1; s < PARTS * steps; s++) {
       if (ring.part == 0) arrived(ring.stage);
-      slots<TURN, SLOTS, true>(ring, a, b);
+      slots<TURN, SLOTS, true>(ring);
       ring.a = ring.next_a;
       ring.b = ring.next_b;
-      slots<0, TURN, true>(ring, a, b);
+      fill(ring, a, b);
+      slots<0, TURN, true>(ring);
       turn(ring);
     }
-    slots<TURN, SLOTS, false>(ring, a, b);
+    slots<TURN, SLOTS, false>(ring);
     lo_copy_wait<0>();
   }
 
@@ -388,26 +391,28 @@ LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
   /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
   int steps = lo_scalar_float(p.e.alpha) == 0.0f ? 0 : (k_count + Core::BK - 1) / Core::BK;
+  bool inside = row0 + Core::BM <= p.m && col0 + Core::BN <= p.n;
+  int whole = inside ? k_count / Core::BK : 0;
   unsigned base = (unsigned)__cvta_generic_to_shared(ring);
   typename Core::loader_a a(p.a, l, row0, k0, k_count);
   typename Core::loader_b b(p.b, l, col0, k0, k_count);
   if constexpr (Core::INTEGER) {
     lo_async_column_sums<Core> side = {};
     if (steps)
-      core.run(base, a, b, steps, [&](unsigned stage) {
+      core.run(base, a, b, steps, whole, [&](unsigned stage) {
         if (p.e.zero_a.p) side.add(ring + (stage - base));
       });
     if (p.e.zero_a.p) side.store(columns.sums);
   } else if constexpr (TRANS_A) {
     lo_async_row_sums<Core> side = {};
     if (steps)
-      core.run(base, a, b, steps, [&](unsigned stage) {
+      core.run(base, a, b, steps, whole, [&](unsigned stage) {
         if (sum) side.add(ring + (stage - base), p.bf16);
       });
     __syncthreads();
     if (sum) lo_drain_sums<Core>(p, (float *)ring, side.sums, beta, row0);
   } else if (steps) {
-    core.run(base, a, b, steps, [](unsigned) {});
+    core.run(base, a, b, steps, whole, [](unsigned) {});
   }
   __syncthreads();
 }
