@@ -174,23 +174,22 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     }
   }
 
-  /* The ring, in parts of 64 bytes of k: where the lane reads this part and the next one, which
-   * stage and part they belong to, and the stage that is filled while this part is multiplied. */
+  /* The ring: the stage that is read, the one that is filled, and the number of that one's step, of
+   * so many, of which the first are whole. */
   struct ring_t {
-    unsigned a, b, next_a, next_b;
-    unsigned base, stage, write;
-    int part, step, whole, steps; /* step: that is filled, of so many, of which so many are whole */
+    unsigned base, read, write;
+    int step, whole, steps;
   };
 
-  /* Slots of a part: in each a fragment of A is multiplied by all of B's. Up to slot TURN the
-   * part's own fragments are read, and the copies of a later one are spread over them; from there
-   * on those of the next part are read. */
+  /* Slots of a part, which is 64 bytes of k: in each a fragment of A is multiplied by all of B's.
+   * Up to slot TURN the part's own fragments are read, from there on those of the next part. */
   static constexpr int TURN = SLOTS - AHEAD, SOON = AHEAD > 2 ? (NB + 1) / 2 : NB;
-  template <int FROM, int TO, bool MORE> __device__ __forceinline__ void slots(const ring_t &ring) {
+  template <int FROM, int TO, bool MORE>
+  __device__ __forceinline__ void slots(unsigned stage, int part) {
+    unsigned at_a = read_a.begin(stage, part), at_b = read_b.begin(stage + OFFSET_B, part);
 #pragma unroll
     for (int slot = FROM; slot < TO; slot++) {
       int k = slot / MA, i = slot % MA, ahead = slot + AHEAD, due = i - (MA - AHEAD);
-      unsigned at_a = slot < TURN ? ring.a : ring.next_a, at_b = slot < TURN ? ring.b : ring.next_b;
       if (MORE || slot < TURN) read_a.read(fa[ahead % T::RING], at_a, ahead % MA, ahead / MA % 2);
       if (due >= 0 && (MORE || k == 0)) /* all of B's come before most of A's */
 #pragma unroll
@@ -203,77 +202,77 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
       multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
-  static __device__ __forceinline__ void fill(ring_t &ring, loader_a &a, loader_b &b) {
+  static __device__ __forceinline__ void fill(const ring_t &ring, const loader_a &a,
+                                              const loader_b &b, int part) {
     if (ring.step < ring.whole) {
-      a.copy_whole(ring.write, ring.part);
-      b.copy_whole(ring.write + OFFSET_B, ring.part);
+      a.copy_whole(ring.write, part);
+      b.copy_whole(ring.write + OFFSET_B, part);
     } else if (ring.step < ring.steps) {
-      a.copy_some(ring.write, ring.part, ring.step);
-      b.copy_some(ring.write + OFFSET_B, ring.part, ring.step);
+      a.copy_some(ring.write, part, ring.step);
+      b.copy_some(ring.write + OFFSET_B, part, ring.step);
     }
+  }
+  static __device__ __forceinline__ void filled(ring_t &ring, loader_a &a, loader_b &b) {
     lo_copy_commit();
-    if (ring.part + 1 < PARTS) return;
     a.next_step();
     b.next_step();
     ring.step++;
   }
-  __device__ __forceinline__ void look_ahead(ring_t &ring) const {
-    ring.next_a = read_a.begin(ring.stage, ring.part);
-    ring.next_b = read_b.begin(ring.stage + OFFSET_B, ring.part);
+  /* A part: what is left of the one before, and the most of its own. */
+  __device__ __forceinline__ void part(const ring_t &ring, const loader_a &a, const loader_b &b,
+                                       int number) {
+    slots<TURN, SLOTS, true>(ring.read, number);
+    fill(ring, a, b, number);
+    slots<0, TURN, true>(ring.read, number);
   }
-  /* The next part has arrived, and no warp reads the former one any more. */
-  __device__ __forceinline__ void turn(ring_t &ring) const {
-    lo_copy_wait<PARTS *(T::STAGES - 2)>();
+  /* The next stage has arrived, and no warp reads the former one any more. */
+  static __device__ __forceinline__ void turn(ring_t &ring, loader_a &a, loader_b &b) {
+    filled(ring, a, b);
+    lo_copy_wait<T::STAGES - 2>();
     __syncthreads();
-    if (++ring.part == PARTS) {
-      ring.part = 0;
-      ring.write = ring.stage;
-      ring.stage =
-          ring.stage + T::STAGE == ring.base + T::BYTES ? ring.base : ring.stage + T::STAGE;
-    }
-    look_ahead(ring);
+    ring.write = ring.read;
+    ring.read = ring.read + T::STAGE == ring.base + T::BYTES ? ring.base : ring.read + T::STAGE;
   }
 
   /* At least one step; the first `whole` of them need no checks. arrived(stage) is told of each.
    * The loop begins in the middle of a part, so that the compiler cannot move instructions from
-   * behind the barrier, which hide the latency of the next part's first fragments, to before it. */
+   * behind the barrier, which hide the latency of the next stage's first fragments, to before it.
+   */
   template <class Arrived>
   __device__ __forceinline__ void run(unsigned base, loader_a &a, loader_b &b, int steps, int whole,
                                       Arrived arrived) {
-    ring_t ring = {};
-    ring.base = ring.stage = ring.write = base;
-    ring.steps = steps;
-    ring.whole = whole;
+    ring_t ring = {base, base, base, 0, whole, steps};
 #pragma unroll 1
-    for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE)
+    for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE) {
 #pragma unroll
-      for (ring.part = 0; ring.part < PARTS; ring.part++) fill(ring, a, b);
-    ring.part = 0;
-    lo_copy_wait<PARTS *(T::STAGES - 2)>();
+      for (int h = 0; h < PARTS; h++) fill(ring, a, b, h);
+      filled(ring, a, b);
+    }
+    lo_copy_wait<T::STAGES - 2>();
     __syncthreads();
     arrived(base);
-    look_ahead(ring);
+    begin(base);
+    fill(ring, a, b, 0);
+    slots<0, TURN, true>(base, 0);
 #pragma unroll
-    for (int j = 0; j < NB; j++) read_b.read(fb[0][j], ring.next_b, j, 0);
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], ring.next_a, i, 0);
-    ring.a = ring.next_a;
-    ring.b = ring.next_b;
-    fill(ring, a, b);
-    slots<0, TURN, true>(ring);
-    turn(ring);
+    for (int h = 1; h < PARTS; h++) part(ring, a, b, h);
+    turn(ring, a, b);
 #pragma unroll 1
-    for (int s = 1; s < PARTS * steps; s++) {
-      if (ring.part == 0) arrived(ring.stage);
-      slots<TURN, SLOTS, true>(ring);
-      ring.a = ring.next_a;
-      ring.b = ring.next_b;
-      fill(ring, a, b);
-      slots<0, TURN, true>(ring);
-      turn(ring);
+    for (int s = 1; s < steps; s++) {
+      arrived(ring.read);
+#pragma unroll
+      for (int h = 0; h < PARTS; h++) part(ring, a, b, h);
+      turn(ring, a, b);
     }
-    slots<TURN, SLOTS, false>(ring);
+    slots<TURN, SLOTS, false>(ring.read, 0);
     lo_copy_wait<0>();
+  }
+  __device__ __forceinline__ void begin(unsigned stage) {
+    unsigned at_a = read_a.begin(stage, 0), at_b = read_b.begin(stage + OFFSET_B, 0);
+#pragma unroll
+    for (int j = 0; j < NB; j++) read_b.read(fb[0][j], at_b, j, 0);
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], at_a, i, 0);
   }
 
   /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad); UNROLL
@@ -394,6 +393,7 @@ LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
   bool inside = row0 + Core::BM <= p.m && col0 + Core::BN <= p.n;
   int whole = inside ? k_count / Core::BK : 0;
   unsigned base = (unsigned)__cvta_generic_to_shared(ring);
+  asm volatile("" : "+r"(base)); /* once */
   typename Core::loader_a a(p.a, l, row0, k0, k_count);
   typename Core::loader_b b(p.b, l, col0, k0, k_count);
   if constexpr (Core::INTEGER) {
