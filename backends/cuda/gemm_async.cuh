@@ -94,6 +94,54 @@ template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
   }
   /* Fragment f of 32 bytes of k, the first or the second of the part that begins there. */
   static __device__ __forceinline__ void read(unsigned (&r)[4], unsigned begin, int f, int k) {
+    unsigned turned =
+        (begin ^ f % EACH * 16 * S::ELEMENT) + (f / EACH * S::BK + k * (32 / S::ELEMENT)) * 128;
+    if constexpr (S::K_INNER) {
+      lo_read_matrices<false>(r, (begin ^ 32 * k) + f * 16 * S::LINE);
+    } else if constexpr (!WORDS) {
+      lo_read_matrices<true>(r, turned);
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; e++) {
+        int k4 = K_FIRST ? e % 2 : e / 2, i8 = K_FIRST ? e / 2 : e % 2;
+        r[e] = lo_read_word((turned ^ 32 * i8) + k4 * 4 * 128);
+      }
+    }
+  }
+};
+
+LO_FN void lo_put_pair(float *to, float x, float y) {
+  *(float2 *)to = make_float2(x, y);
+}
+LO_FN void lo_put_pair(int *to, int x, int y) {
+  *(int2 *)to = make_int2(x, y);
+}
+
+/* Fragments of an operand for a warp, of 16 rows (columns) and 32 bytes of k each: four registers
+ * of quarters, the halves of k within the halves of m (n) where K_FIRST. An address is the lane's
+ * own, with the fragment's number and that of k XORed into the chunk or added as lines: EXTENT, the
+ * warp's m or n, does not cross panels. */
+template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
+  static constexpr bool WORDS = !S::K_INNER && S::ELEMENT == 4;
+  static constexpr int EACH = S::K_INNER ? 1 : S::PANEL / 16; /* fragments of a panel */
+  static_assert(S::K_INNER || EXTENT % S::PANEL == 0 || S::PANEL % EXTENT == 0, "panels");
+  unsigned at;
+
+  __device__ __forceinline__ lo_async_reader(int first) {
+    int lane = threadIdx.x % 32, low = lane % 8, x = lane / 8 % 2, y = lane / 16;
+    int k8 = K_FIRST ? x : y, i8 = K_FIRST ? y : x;
+    if (WORDS)
+      at = S::turned(lane % 4, first + lane / 16 * 4) + lane / 4 % 4 * 4;
+    else
+      at =
+          S::K_INNER ? S::place(first + 8 * i8 + low, k8) : S::turned(8 * k8 + low, first + 8 * i8);
+  }
+  /* Where the lane reads in a part of a stage, which is 64 bytes of k. */
+  __device__ __forceinline__ unsigned begin(unsigned stage, int part) const {
+    return S::K_INNER ? stage + at ^ part * 64 : stage + at + part * (64 / S::ELEMENT * 128);
+  }
+  /* Fragment f of 32 bytes of k, the first or the second of the part that begins there. */
+  static __device__ __forceinline__ void read(unsigned (&r)[4], unsigned begin, int f, int k) {
     if (S::K_INNER) {
       lo_read_matrices<false>(r, (begin ^ 32 * k) + f * 16 * S::LINE);
       return;
@@ -112,11 +160,11 @@ template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
   }
 };
 
-/* BM x BN outputs by warps of WM x WN, in steps of STEP bytes of k. RING: how many of A's
- * fragments, each of 16 rows, are in registers. */
-template <int BM_, int BN_, int STEP_, int WM_, int WN_, int STAGES_, int RING_>
-struct lo_async_tile {
-  static constexpr int BM = BM_, BN = BN_, STEP = STEP_, WM = WM_, WN = WN_, STAGES = STAGES_;
+/* BM x BN outputs by warps of WM x WN, in steps of 128 bytes of k, of which STAGES are in shared
+ * memory. RING: how many of A's fragments, each of 16 rows, are in registers. */
+template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int RING_> struct lo_async_tile {
+  static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, STAGES = STAGES_;
+  static constexpr int STEP = LO_CU_ASYNC_STEP;
   static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int RING = RING_ < WM / 8 ? RING_ : WM / 8;
   static constexpr int STAGE = (BM + BN) * STEP, BYTES = STAGE * STAGES;

@@ -20,6 +20,28 @@ static int run_mma_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid gri
   return lo_cu_run_gemm_mma(number, kind == LO_KIND_F16 ? 1 : 2, p, grid, stream);
 }
 
+static int run_async(int number, int kind, int words, const lo_cu_gemm *p, lo_cu_grid grid,
+                     void *stream) {
+  switch (kind) {
+  case LO_KIND_F16:
+    return lo_cu_run_async_f16(number, words, p, grid, stream);
+  case LO_KIND_BF16:
+    return lo_cu_run_async_bf16(number, words, p, grid, stream);
+  case LO_KIND_TF32:
+    return lo_cu_run_async_tf32(number, words, p, grid, stream);
+  default:
+    return lo_cu_run_async_int8(number, words, p, grid, stream);
+  }
+}
+
+static int run_chunks(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  return run_async(number, kind, 0, p, grid, stream);
+}
+
+static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  return run_async(number, kind, 1, p, grid, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -29,6 +51,12 @@ enum {
 enum {
 #define X(BM, BN, ...) MMA_##BM##x##BN,
   LO_CU_MMA_TILES(X)
+#undef X
+};
+
+enum {
+#define X(BM, BN, ...) ASYNC_##BM##x##BN,
+  LO_CU_ASYNC_TILES(X)
 #undef X
 };
 
@@ -43,6 +71,16 @@ enum {
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
+#define ASYNC(UNIT, KINDS, ORDERS)                                                                 \
+  .unit = LO_UNIT_##UNIT, .kinds = KINDS, .orders = LO_ORDER_##ORDERS, .from = 80, .to = LATEST
+#define ASYNC_ROWS(SUFFIX, ELEMENT, KIND, BM, BN, STAGES, BLOCKS, RATE, WAIT)                      \
+  {"async" SUFFIX "_" #BM "x" #BN, KIND, .align = 16,                                              \
+   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
+   TILE(run_chunks, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), TIME(BLOCKS, RATE, WAIT)},        \
+  {"async_words" SUFFIX "_" #BM "x" #BN, KIND, .align = 4,                                         \
+   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
+   TILE(run_words, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT),                                    \
+   TIME(BLOCKS, (RATE) / 2, 2 * (WAIT))},
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
@@ -51,6 +89,13 @@ enum {
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
+  ASYNC_ROWS("", 2, ASYNC(F16_K16, HALVES, ALL), BM, BN, STAGES, BLOCKS, RATE_16, WAIT)            \
+  ASYNC_ROWS("_tf32", 4, ASYNC(TF32_K8, LO_KIND_TF32, ALL), BM, BN, STAGES, BLOCKS, RATE_TF32,     \
+             WAIT)                                                                                 \
+  ASYNC_ROWS("_int8", 1, ASYNC(INT8_K32, LO_KIND_INT8, NT), BM, BN, STAGES, BLOCKS, RATE_8, WAIT)
+  LO_CU_ASYNC_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
   {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_, BM, BN, 32), TIME(BLOCKS, K16, WAIT)},
   LO_CU_MMA_TILES(X)

@@ -1,9 +1,16 @@
 EXTRA_DIST += \
+	%D%/async_copy.cuh \
 	%D%/bsr.cu \
 	%D%/dot.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
+	%D%/gemm_async.cuh \
+	%D%/gemm_async_bf16.cu \
+	%D%/gemm_async_f16.cu \
+	%D%/gemm_async_int8.cu \
+	%D%/gemm_async_launch.cuh \
+	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_launch.cuh \
 	%D%/gemm_mma.cu \
@@ -30,6 +37,10 @@ library_parts += %D%/libcuda.la
 	%D%/driver.h \
 	%D%/elementwise.cu \
 	%D%/gemm_16.cu \
+	%D%/gemm_async_bf16.cu \
+	%D%/gemm_async_f16.cu \
+	%D%/gemm_async_int8.cu \
+	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/kernels.c \

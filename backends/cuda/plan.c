@@ -78,6 +78,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
     return "an operand does not run along the dimension that it wants";
   if (!aligned(&p->a, k->align) || !aligned(&p->b, k->align)) return "rows are not aligned enough";
+  if (k->shared > lo_cuda(ctx)->device->shared) return "its stages do not fit shared memory";
   if (k->few) reason = refuses_few(p, k);
   if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
     reason = refuses_invariance(ctx, kinds_of(p), k);

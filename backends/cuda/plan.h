@@ -38,6 +38,7 @@ typedef struct lo_cuda_kernel {
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
+  int shared; /* bytes of dynamic shared memory */
   int blocks; /* that an SM holds at once */
   /* Its time: the share, in percent, of the unit's rate that an SM full of its blocks reaches;
    * clocks that a step takes a block alone; clocks of a block around its steps. */
