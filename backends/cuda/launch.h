@@ -36,6 +36,7 @@ int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* op(A) and op(B) run along k. */
 int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -1,4 +1,5 @@
 EXTRA_DIST += \
+	%D%/align.cu \
 	%D%/async_copy.cuh \
 	%D%/bsr.cu \
 	%D%/dot.cuh \
@@ -28,6 +29,7 @@ library_parts += %D%/libcuda.la
 %C%_libcuda_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DLO_CUDA_GENCODE='"$(NVCC_GENCODE)"'
 %C%_libcuda_la_SOURCES = \
+	%D%/align.cu \
 	%D%/bsr.cu \
 	%D%/context.c \
 	%D%/cost.c \

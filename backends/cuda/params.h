@@ -55,6 +55,20 @@ typedef struct lo_cu_gemm {
   lo_cu_epilogue e;
 } lo_cu_gemm;
 
+/* Rows to be copied to borders of 16 bytes: sizes in bytes. */
+typedef struct lo_cu_rows {
+  const void *from;
+  void *to;
+  lo_i64 rows, batch, bytes;
+  lo_i64 stride, batch_stride, pitch;
+  int lanes; /* threads of a row: a power of 2 up to 32 */
+} lo_cu_rows;
+
+typedef struct lo_cu_align {
+  lo_cu_rows operands[2];
+  int count, element; /* element: 1 or 2 bytes */
+} lo_cu_align;
+
 typedef struct lo_cu_bsr {
   lo_cu_operand x, w; /* w: of one block */
   const int *row_start, *column;
