@@ -110,56 +110,6 @@ template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
   }
 };
 
-LO_FN void lo_put_pair(float *to, float x, float y) {
-  *(float2 *)to = make_float2(x, y);
-}
-LO_FN void lo_put_pair(int *to, int x, int y) {
-  *(int2 *)to = make_int2(x, y);
-}
-
-/* Fragments of an operand for a warp, of 16 rows (columns) and 32 bytes of k each: four registers
- * of quarters, the halves of k within the halves of m (n) where K_FIRST. An address is the lane's
- * own, with the fragment's number and that of k XORed into the chunk or added as lines: EXTENT, the
- * warp's m or n, does not cross panels. */
-template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
-  static constexpr bool WORDS = !S::K_INNER && S::ELEMENT == 4;
-  static constexpr int EACH = S::K_INNER ? 1 : S::PANEL / 16; /* fragments of a panel */
-  static_assert(S::K_INNER || EXTENT % S::PANEL == 0 || S::PANEL % EXTENT == 0, "panels");
-  unsigned at;
-
-  __device__ __forceinline__ lo_async_reader(int first) {
-    int lane = threadIdx.x % 32, low = lane % 8, x = lane / 8 % 2, y = lane / 16;
-    int k8 = K_FIRST ? x : y, i8 = K_FIRST ? y : x;
-    if (WORDS)
-      at = S::turned(lane % 4, first + lane / 16 * 4) + lane / 4 % 4 * 4;
-    else
-      at =
-          S::K_INNER ? S::place(first + 8 * i8 + low, k8) : S::turned(8 * k8 + low, first + 8 * i8);
-  }
-  /* Where the lane reads in a part of a stage, which is 64 bytes of k. */
-  __device__ __forceinline__ unsigned begin(unsigned stage, int part) const {
-    return S::K_INNER ? stage + at ^ part * 64 : stage + at + part * (64 / S::ELEMENT * 128);
-  }
-  /* Fragment f of 32 bytes of k, the first or the second of the part that begins there. */
-  static __device__ __forceinline__ void read(unsigned (&r)[4], unsigned begin, int f, int k) {
-    if (S::K_INNER) {
-      lo_read_matrices<false>(r, (begin ^ 32 * k) + f * 16 * S::LINE);
-      return;
-    }
-    unsigned base =
-        (begin ^ f % EACH * 16 * S::ELEMENT) + (f / EACH * S::BK + k * (32 / S::ELEMENT)) * 128;
-    if (!WORDS) {
-      lo_read_matrices<true>(r, base);
-      return;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      int k4 = K_FIRST ? e % 2 : e / 2, i8 = K_FIRST ? e / 2 : e % 2;
-      r[e] = lo_read_word((base ^ 32 * i8) + k4 * 4 * 128);
-    }
-  }
-};
-
 /* BM x BN outputs by warps of WM x WN, in steps of 128 bytes of k, of which STAGES are in shared
  * memory. RING: how many of A's fragments, each of 16 rows, are in registers. */
 template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int RING_> struct lo_async_tile {
@@ -178,16 +128,16 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
-  static constexpr int PARTS = T::STEP / 64, SLOTS = 2 * MA, AHEAD = T::RING / 2;
+  static constexpr int SLOTS = 2 * MA, AHEAD = T::RING / 2;
   static_assert(SLOTS % T::RING == 0, "fragments keep their registers");
   typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
   typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
-  typedef lo_async_loader<stage_a, THREADS, UNIT, PARTS> loader_a;
-  typedef lo_async_loader<stage_b, THREADS, UNIT, PARTS> loader_b;
+  typedef lo_async_loader<stage_a, THREADS, UNIT> loader_a;
+  typedef lo_async_loader<stage_b, THREADS, UNIT> loader_b;
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
   static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
 
-  int row0, col0; /* of the warp */
+  int row0, col0, copies_in; /* of the warp: its outputs, the part in which it copies */
   lo_async_reader<stage_a, T::WM, false> read_a;
   lo_async_reader<stage_b, T::WN, true> read_b;
   sum_t acc[MA][2 * NB][4];
@@ -195,7 +145,8 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
 
   __device__ __forceinline__ lo_async_core()
       : row0((int)threadIdx.x / 32 / T::WARPS_N * T::WM),
-        col0((int)threadIdx.x / 32 % T::WARPS_N * T::WN), read_a(row0), read_b(col0) {
+        col0((int)threadIdx.x / 32 % T::WARPS_N * T::WN),
+        copies_in((int)threadIdx.x / (THREADS / 2)), read_a(row0), read_b(col0) {
 #pragma unroll
     for (int i = 0; i < MA; i++)
 #pragma unroll
@@ -251,13 +202,13 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     }
   }
   static __device__ __forceinline__ void fill(const ring_t &ring, const loader_a &a,
-                                              const loader_b &b, int part) {
+                                              const loader_b &b) {
     if (ring.step < ring.whole) {
-      a.copy_whole(ring.write, part);
-      b.copy_whole(ring.write + OFFSET_B, part);
+      a.copy_whole(ring.write);
+      b.copy_whole(ring.write + OFFSET_B);
     } else if (ring.step < ring.steps) {
-      a.copy_some(ring.write, part, ring.step);
-      b.copy_some(ring.write + OFFSET_B, part, ring.step);
+      a.copy_some(ring.write, ring.step);
+      b.copy_some(ring.write + OFFSET_B, ring.step);
     }
   }
   static __device__ __forceinline__ void filled(ring_t &ring, loader_a &a, loader_b &b) {
@@ -266,11 +217,12 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     b.next_step();
     ring.step++;
   }
-  /* A part: what is left of the one before, and the most of its own. */
+  /* A part: what is left of the one before, and the most of its own. Half of the warps copy in the
+   * one, half in the other: while a warp copies, its scheduler's other one multiplies. */
   __device__ __forceinline__ void part(const ring_t &ring, const loader_a &a, const loader_b &b,
                                        int number) {
     slots<TURN, SLOTS, true>(ring.read, number);
-    fill(ring, a, b, number);
+    if (copies_in == number) fill(ring, a, b);
     slots<0, TURN, true>(ring.read, number);
   }
   /* The next stage has arrived, and no warp reads the former one any more. */
@@ -292,24 +244,22 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     ring_t ring = {base, base, base, 0, whole, steps};
 #pragma unroll 1
     for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE) {
-#pragma unroll
-      for (int h = 0; h < PARTS; h++) fill(ring, a, b, h);
+      fill(ring, a, b);
       filled(ring, a, b);
     }
     lo_copy_wait<T::STAGES - 2>();
     __syncthreads();
     arrived(base);
     begin(base);
-    fill(ring, a, b, 0);
+    if (copies_in == 0) fill(ring, a, b);
     slots<0, TURN, true>(base, 0);
-#pragma unroll
-    for (int h = 1; h < PARTS; h++) part(ring, a, b, h);
+    part(ring, a, b, 1);
     turn(ring, a, b);
 #pragma unroll 1
     for (int s = 1; s < steps; s++) {
       arrived(ring.read);
-#pragma unroll
-      for (int h = 0; h < PARTS; h++) part(ring, a, b, h);
+      part(ring, a, b, 0);
+      part(ring, a, b, 1);
       turn(ring, a, b);
     }
     slots<TURN, SLOTS, false>(ring.read, 0);
