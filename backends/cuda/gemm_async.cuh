@@ -273,26 +273,48 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], at_a, i, 0);
   }
 
-  /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad); UNROLL
-   * quads of a lane overlap. Lines are 8 words longer than WN, so that the rows that lanes hold
-   * side by side find other banks. */
-  template <int UNROLL, class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
-    constexpr int QUADS = T::WN / 4, PITCH = T::WN + 8;
+  /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad). Lines
+   * are 8 words longer than WN, so that the rows that lanes hold side by side find other banks. */
+  static constexpr int QUADS = T::WN / 4, PITCH = T::WN + 8;
+  static_assert(32 % QUADS == 0, "a lane stays in its columns");
+  __device__ __forceinline__ sum_t *pass(char *shared, int number) const {
     int lane = threadIdx.x % 32;
     sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * 16 * PITCH;
-#pragma unroll 1
-    for (int pass = 0; pass < MA; pass++) {
+    __syncwarp();
 #pragma unroll
-      for (int i = 0; i < MA; i++)
-        if (i == pass) put(mine + lane / 4 * PITCH + lane % 4 * 2, PITCH, acc[i]);
-      __syncwarp();
-#pragma unroll UNROLL
-      for (int v = lane; v < 16 * QUADS; v += 32) {
-        int line = v / QUADS, quad = v % QUADS;
-        each(row0 + pass * 16 + line, col0 + 4 * quad,
-             *(const sum4 *)(mine + line * PITCH + 4 * quad));
-      }
-      __syncwarp();
+    for (int i = 0; i < MA; i++)
+      if (i == number) put(mine + lane / 4 * PITCH + lane % 4 * 2, PITCH, acc[i]);
+    __syncwarp();
+    return mine + lane / QUADS * PITCH + lane % QUADS * 4;
+  }
+  __device__ __forceinline__ int drain_row() const {
+    return row0 + threadIdx.x % 32 / QUADS;
+  }
+  __device__ __forceinline__ int drain_column() const {
+    return col0 + threadIdx.x % QUADS * 4;
+  }
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) const {
+#pragma unroll 1
+    for (int number = 0; number < MA; number++) {
+      const sum_t *from = pass(shared, number);
+#pragma unroll 1
+      for (int line = 0; line < 16; line += 32 / QUADS)
+        each(drain_row() + number * 16 + line, drain_column(),
+             *(const sum4 *)(from + line * PITCH));
+    }
+  }
+  /* The same in line for a short `each`: several quads of a lane overlap. */
+  template <class Each> __device__ __forceinline__ void drain_short(char *shared, Each each) const {
+#pragma unroll 1
+    for (int number = 0; number < MA; number++) {
+      const sum_t *from = pass(shared, number);
+      sum4 quads[16 * QUADS / 32];
+#pragma unroll
+      for (int q = 0; q < 16 * QUADS / 32; q++)
+        quads[q] = *(const sum4 *)(from + q * (32 / QUADS) * PITCH);
+#pragma unroll
+      for (int q = 0; q < 16 * QUADS / 32; q++)
+        each(drain_row() + number * 16 + q * (32 / QUADS), quads[q]);
     }
   }
   /* A lane's sums of 16 rows: pairs of neighbours. */
@@ -415,6 +437,36 @@ LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
   __syncthreads();
 }
 
+/* A whole tile that ends with alpha, a bias, ReLU or nothing: without a branch for each quad. */
+template <int TYPE_C, class Core>
+LO_FN void lo_async_plain(const lo_cu_gemm &p, const Core &core, char *ring,
+                          const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0,
+                          lo_i64 col0) {
+  typedef typename Core::sum4 sum4;
+  constexpr int BYTES = TYPE_C == LO_TYPE_F32 ? 4 : 2;
+  const lo_cu_epilogue &e = p.e;
+  float alpha = lo_scalar_float(e.alpha);
+  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+  int column = core.drain_column();
+  float4 bias = *(const float4 *)(columns.bias + column);
+  if (!e.bias.p) bias = make_float4(-0.0f, -0.0f, -0.0f, -0.0f); /* changes no sum */
+  lo_i64 stride = e.c.stride * BYTES;
+  char *to = (char *)e.c.p + (l * e.c.batch_stride + col0 + column) * BYTES + row0 * stride;
+  core.drain_short(ring, [&](int r, sum4 quad) {
+    if (Core::INTEGER) quad = lo_shift4(e, quad, *(const int4 *)(columns.sums + column), row0 + r);
+    float4 z = lo_plain_sums(e, quad, columns.scale + column, row0 + r);
+    z = lo_add4(make_float4(__fmul_rn(alpha, z.x), __fmul_rn(alpha, z.y), __fmul_rn(alpha, z.z),
+                            __fmul_rn(alpha, z.w)),
+                bias);
+    z = make_float4(z.x < floor ? floor : z.x, z.y < floor ? floor : z.y, z.z < floor ? floor : z.z,
+                    z.w < floor ? floor : z.w);
+    if (TYPE_C == LO_TYPE_F32)
+      lo_store_words(to + r * stride, z);
+    else
+      lo_store_words(to + r * stride, lo_to_16x4(z, TYPE_C == LO_TYPE_BF16));
+  });
+}
+
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const lo_cu_gemm &p) {
   typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char ring[];
@@ -428,15 +480,16 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     Core core;
     lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
-    if (p.split == 1 && lo_epilogue_plain(p.e, beta) && row0 + Core::BM <= p.m &&
-        col0 + Core::BN <= p.n) {
-      core.template drain<4>(ring, [&](int r, int c, sum4 quad) {
-        if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row0 + r);
-        lo_plain4(p.e, alpha, lo_plain_sums(p.e, quad, columns.scale + c, row0 + r),
-                  *(const float4 *)(columns.bias + c), l, row0 + r, col0 + c);
-      });
-    } else {
-      core.template drain<1>(ring, [&](int r, int c, sum4 quad) {
+    bool plain = p.split == 1 && lo_epilogue_plain(p.e, beta) && row0 + Core::BM <= p.m &&
+                 col0 + Core::BN <= p.n;
+    if (plain && p.e.c.type == LO_TYPE_F32)
+      lo_async_plain<LO_TYPE_F32>(p, core, ring, columns, l, row0, col0);
+    else if (plain && p.e.c.type == LO_TYPE_F16)
+      lo_async_plain<LO_TYPE_F16>(p, core, ring, columns, l, row0, col0);
+    else if (plain)
+      lo_async_plain<LO_TYPE_BF16>(p, core, ring, columns, l, row0, col0);
+    else
+      core.drain(ring, [&](int r, int c, sum4 quad) {
         lo_i64 row = row0 + r, col = col0 + c;
         if (row >= p.m || col >= p.n) return;
         if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row);
@@ -446,9 +499,8 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
           lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(columns.bias + c), l, row, col,
                      lo_quad_count(p.n, col));
       });
-      if (p.split > 1 && lo_comes_last(p, l))
-        lo_add_parts<Core>(p, columns.bias, alpha, beta, l, row0, col0, sum);
-    }
+    if (p.split > 1 && lo_comes_last(p, l))
+      lo_add_parts<Core>(p, columns.bias, alpha, beta, l, row0, col0, sum);
     __syncthreads();
   }
 }
