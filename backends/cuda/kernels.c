@@ -71,16 +71,20 @@ enum {
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
-#define ASYNC(UNIT, KINDS, ORDERS)                                                                 \
-  .unit = LO_UNIT_##UNIT, .kinds = KINDS, .orders = LO_ORDER_##ORDERS, .from = 80, .to = LATEST
-#define ASYNC_ROWS(SUFFIX, ELEMENT, KIND, BM, BN, STAGES, BLOCKS, RATE, WAIT)                      \
-  {"async" SUFFIX "_" #BM "x" #BN, KIND, .align = 16,                                              \
-   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
-   TILE(run_chunks, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), TIME(BLOCKS, RATE, WAIT)},        \
-  {"async_words" SUFFIX "_" #BM "x" #BN, KIND, .align = 4,                                         \
-   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
-   TILE(run_words, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT),                                    \
-   TIME(BLOCKS, (RATE) / 2, 2 * (WAIT))},
+#define ASYNC(NAME, RUN, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, ...)                        \
+  {NAME "_" #BM "x" #BN, .unit = LO_UNIT_##UNIT, .kinds = KINDS, .orders = LO_ORDER_##ORDERS,      \
+   .from = 80, .to = LATEST, .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                          \
+   TILE(RUN, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), __VA_ARGS__},
+/* For rows on borders of 16 bytes; of words; and copied to such borders. */
+#define ASYNC_CHUNKS(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)     \
+  ASYNC("async" SUFFIX, run_chunks, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, .align = 16,     \
+        TIME(BLOCKS, RATE, WAIT))
+#define ASYNC_WORDS(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)      \
+  ASYNC("async_words" SUFFIX, run_words, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, .align = 4, \
+        TIME(BLOCKS, (RATE) / 2, 2 * (WAIT)))
+#define ASYNC_COPIES(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)     \
+  ASYNC("async_copies" SUFFIX, run_chunks, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES,           \
+        .align = 16, .copies = true, TIME(BLOCKS, RATE, WAIT))
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
@@ -89,11 +93,12 @@ enum {
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define ASYNC_ALL(...) ASYNC_CHUNKS(__VA_ARGS__) ASYNC_WORDS(__VA_ARGS__) ASYNC_COPIES(__VA_ARGS__)
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
-  ASYNC_ROWS("", 2, ASYNC(F16_K16, HALVES, ALL), BM, BN, STAGES, BLOCKS, RATE_16, WAIT)            \
-  ASYNC_ROWS("_tf32", 4, ASYNC(TF32_K8, LO_KIND_TF32, ALL), BM, BN, STAGES, BLOCKS, RATE_TF32,     \
-             WAIT)                                                                                 \
-  ASYNC_ROWS("_int8", 1, ASYNC(INT8_K32, LO_KIND_INT8, NT), BM, BN, STAGES, BLOCKS, RATE_8, WAIT)
+  ASYNC_ALL("", F16_K16, HALVES, ALL, 2, BM, BN, STAGES, BLOCKS, RATE_16, WAIT)                    \
+  ASYNC_CHUNKS("_tf32", TF32_K8, LO_KIND_TF32, ALL, 4, BM, BN, STAGES, BLOCKS, RATE_TF32, WAIT)    \
+  ASYNC_WORDS("_tf32", TF32_K8, LO_KIND_TF32, ALL, 4, BM, BN, STAGES, BLOCKS, RATE_TF32, WAIT)     \
+  ASYNC_ALL("_int8", INT8_K32, LO_KIND_INT8, NT, 1, BM, BN, STAGES, BLOCKS, RATE_8, WAIT)
   LO_CU_ASYNC_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
