@@ -74,7 +74,7 @@ enum {
 #define ASYNC(NAME, RUN, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, ...)                        \
   {NAME "_" #BM "x" #BN, .unit = LO_UNIT_##UNIT, .kinds = KINDS, .orders = LO_ORDER_##ORDERS,      \
    .from = 80, .to = LATEST, .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                          \
-   TILE(RUN, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), __VA_ARGS__},
+   .fixed = 4000, TILE(RUN, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), __VA_ARGS__},
 /* For rows on borders of 16 bytes; of words; and copied to such borders. */
 #define ASYNC_CHUNKS(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)     \
   ASYNC("async" SUFFIX, run_chunks, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, .align = 16,     \

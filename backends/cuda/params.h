@@ -107,11 +107,11 @@ typedef struct lo_cu_bsr {
  * integers. X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT) */
 #define LO_CU_ASYNC_STEP 128
 #define LO_CU_ASYNC_TILES(X)                                                                       \
-  X(256, 128, 64, 64, 3, 8, 1, 70, 60, 65, 1500)                                                   \
-  X(128, 128, 64, 64, 3, 8, 2, 68, 60, 65, 1500)                                                   \
-  X(128, 64, 32, 64, 3, 4, 3, 52, 45, 55, 1100)                                                    \
-  X(64, 128, 32, 64, 3, 4, 3, 52, 45, 55, 1100)                                                    \
-  X(64, 64, 32, 32, 3, 4, 4, 42, 38, 45, 800)
+  X(256, 128, 64, 64, 3, 8, 1, 75, 67, 78, 2000)                                                   \
+  X(128, 128, 64, 64, 3, 8, 2, 66, 55, 73, 1500)                                                   \
+  X(128, 64, 32, 64, 3, 4, 3, 57, 44, 64, 900)                                                     \
+  X(64, 128, 32, 64, 3, 4, 3, 52, 44, 64, 900)                                                     \
+  X(64, 64, 32, 32, 3, 4, 4, 41, 39, 54, 650)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
