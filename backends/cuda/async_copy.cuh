@@ -68,15 +68,19 @@ template <int ELEMENT_, bool K_INNER_, int EXTENT_, int STEP_> struct lo_async_s
   }
 };
 
-/* A thread's share of an operand, UNIT bytes at a time: rows and matrices begin on such borders.
- */
-template <class S, int THREADS, int UNIT> struct lo_async_loader {
+/* A thread's share of an operand, UNIT bytes at a time: rows and matrices begin on such borders. A
+ * stage is filled in PARTS. */
+template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
   static constexpr bool K_INNER = S::K_INNER;
   static constexpr int ELEMENT = S::ELEMENT, BK = S::BK, EACH = S::LINE / UNIT;
   static constexpr int APART = THREADS / EACH; /* lines between a thread's units */
-  static constexpr int LOADS = S::LINES / APART;
-  static_assert(LOADS * APART == S::LINES, "every thread has as many units");
+  static constexpr int LOADS = S::LINES / APART / PARTS;
+  /* From one part to the next: lines in memory, bytes along one. */
+  static constexpr int ON = LOADS * APART, OUTER = K_INNER || ON < BK ? ON : 0;
+  static constexpr int INNER = K_INNER ? 0 : ON / BK * 128;
+  static_assert(LOADS * APART * PARTS == S::LINES, "every thread has as many units");
   static_assert(K_INNER || APART % BK == 0 || BK % APART == 0, "panels");
+  static_assert(K_INNER || ON % BK == 0 || BK % ON == 0, "panels");
 
   const char *p;              /* of the thread's first unit in the step that is filled */
   lo_i64 stride;              /* in bytes */
@@ -100,28 +104,29 @@ template <class S, int THREADS, int UNIT> struct lo_async_loader {
     p = (const char *)o.p + batch * o.batch_stride * ELEMENT + along +
         (K_INNER ? (first + row) * stride + k0 * ELEMENT : (k0 + row) * stride + first * ELEMENT);
   }
-  static __device__ __forceinline__ unsigned place(unsigned stage, int l) {
-    return stage + S::place(line() + l * APART, byte() / 16) + byte() % 16;
+  static __device__ __forceinline__ unsigned place(unsigned stage, int part, int l) {
+    return stage + part * (ON * S::LINE) + S::place(line() + l * APART, byte() / 16) + byte() % 16;
   }
-  /* A step all of which is there. One pointer goes from unit to unit, as registers are short: the
-   * compiler is kept from making one for each. */
-  __device__ __forceinline__ void copy_whole(unsigned stage) const {
-    const char *q = p;
+  /* A part of a step all of which is there. One pointer goes from unit to unit, as registers are
+   * short: the compiler is kept from making one for each. */
+  __device__ __forceinline__ void copy_whole(unsigned stage, int part) const {
+    const char *q = p + part * (OUTER * stride + INNER);
 #pragma unroll
     for (int l = 0; l < LOADS; l++) {
       asm volatile("" : "+l"(q));
-      lo_copy<UNIT>(place(stage, l), q);
+      lo_copy<UNIT>(place(stage, part, l), q);
       q += (outer(l + 1) - outer(l)) * stride + inner(l + 1) - inner(l);
     }
   }
-  /* Step number `step`, with zeros for what is beyond the end. */
-  __device__ __forceinline__ void copy_some(unsigned stage, int step) const {
-    int lines = outer_left - (K_INNER ? 0 : step * BK);
-    int bytes = inner_left - (K_INNER ? step * S::STEP : 0);
+  /* A part of step number `step`, with zeros for what is beyond the end. */
+  __device__ __forceinline__ void copy_some(unsigned stage, int part, int step) const {
+    int lines = outer_left - part * OUTER - (K_INNER ? 0 : step * BK);
+    int bytes = inner_left - part * INNER - (K_INNER ? step * S::STEP : 0);
 #pragma unroll 1
     for (int l = 0; l < LOADS; l++) {
       int left = outer(l) < lines ? bytes - inner(l) : 0;
-      lo_copy_some<UNIT>(place(stage, l), p + outer(l) * stride + inner(l),
+      lo_copy_some<UNIT>(place(stage, part, l),
+                         p + (part * OUTER + outer(l)) * stride + part * INNER + inner(l),
                          left < 0      ? 0
                          : left < UNIT ? left
                                        : UNIT);

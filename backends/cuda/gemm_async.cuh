@@ -128,16 +128,16 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
-  static constexpr int SLOTS = 2 * MA, AHEAD = T::RING / 2;
+  static constexpr int PARTS = T::STEP / 64, SLOTS = 2 * MA, AHEAD = T::RING / 2;
   static_assert(SLOTS % T::RING == 0, "fragments keep their registers");
   typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
   typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
-  typedef lo_async_loader<stage_a, THREADS, UNIT> loader_a;
-  typedef lo_async_loader<stage_b, THREADS, UNIT> loader_b;
+  typedef lo_async_loader<stage_a, THREADS, UNIT, PARTS> loader_a;
+  typedef lo_async_loader<stage_b, THREADS, UNIT, PARTS> loader_b;
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
   static_assert(stage_a::BYTES + stage_b::BYTES == T::STAGE, "a stage");
 
-  int row0, col0, copies_in; /* of the warp: its outputs, the part in which it copies */
+  int row0, col0; /* of the warp */
   lo_async_reader<stage_a, T::WM, false> read_a;
   lo_async_reader<stage_b, T::WN, true> read_b;
   sum_t acc[MA][2 * NB][4];
@@ -145,8 +145,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
 
   __device__ __forceinline__ lo_async_core()
       : row0((int)threadIdx.x / 32 / T::WARPS_N * T::WM),
-        col0((int)threadIdx.x / 32 % T::WARPS_N * T::WN),
-        copies_in((int)threadIdx.x / (THREADS / 2)), read_a(row0), read_b(col0) {
+        col0((int)threadIdx.x / 32 % T::WARPS_N * T::WN), read_a(row0), read_b(col0) {
 #pragma unroll
     for (int i = 0; i < MA; i++)
 #pragma unroll
@@ -202,13 +201,13 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     }
   }
   static __device__ __forceinline__ void fill(const ring_t &ring, const loader_a &a,
-                                              const loader_b &b) {
+                                              const loader_b &b, int part) {
     if (ring.step < ring.whole) {
-      a.copy_whole(ring.write);
-      b.copy_whole(ring.write + OFFSET_B);
+      a.copy_whole(ring.write, part);
+      b.copy_whole(ring.write + OFFSET_B, part);
     } else if (ring.step < ring.steps) {
-      a.copy_some(ring.write, ring.step);
-      b.copy_some(ring.write + OFFSET_B, ring.step);
+      a.copy_some(ring.write, part, ring.step);
+      b.copy_some(ring.write + OFFSET_B, part, ring.step);
     }
   }
   static __device__ __forceinline__ void filled(ring_t &ring, loader_a &a, loader_b &b) {
@@ -217,12 +216,11 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     b.next_step();
     ring.step++;
   }
-  /* A part: what is left of the one before, and the most of its own. Half of the warps copy in the
-   * one, half in the other: while a warp copies, its scheduler's other one multiplies. */
+  /* A part: what is left of the one before, and the most of its own. */
   __device__ __forceinline__ void part(const ring_t &ring, const loader_a &a, const loader_b &b,
                                        int number) {
     slots<TURN, SLOTS, true>(ring.read, number);
-    if (copies_in == number) fill(ring, a, b);
+    fill(ring, a, b, number);
     slots<0, TURN, true>(ring.read, number);
   }
   /* The next stage has arrived, and no warp reads the former one any more. */
@@ -244,22 +242,24 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     ring_t ring = {base, base, base, 0, whole, steps};
 #pragma unroll 1
     for (int s = 0; s + 1 < T::STAGES; s++, ring.write += T::STAGE) {
-      fill(ring, a, b);
+#pragma unroll
+      for (int h = 0; h < PARTS; h++) fill(ring, a, b, h);
       filled(ring, a, b);
     }
     lo_copy_wait<T::STAGES - 2>();
     __syncthreads();
     arrived(base);
     begin(base);
-    if (copies_in == 0) fill(ring, a, b);
+    fill(ring, a, b, 0);
     slots<0, TURN, true>(base, 0);
-    part(ring, a, b, 1);
+#pragma unroll
+    for (int h = 1; h < PARTS; h++) part(ring, a, b, h);
     turn(ring, a, b);
 #pragma unroll 1
     for (int s = 1; s < steps; s++) {
       arrived(ring.read);
-      part(ring, a, b, 0);
-      part(ring, a, b, 1);
+#pragma unroll
+      for (int h = 0; h < PARTS; h++) part(ring, a, b, h);
       turn(ring, a, b);
     }
     slots<TURN, SLOTS, false>(ring.read, 0);
