@@ -1,10 +1,11 @@
 /* Operands on their way from device memory to a ring of stages in shared memory, without passing
  * through registers (cp.async: from Ampere on).
  *
- * A stage holds a step of both operands, each as lines of 64 or 128 bytes: an operand that runs
- * along k in memory has a line of the step's k for each row; any other one has panels of 128 bytes
- * of m (n), each with a line for each k. 16 bytes of a line are a chunk; chunks of neighbouring
- * lines are swizzled, so that copies and ldmatrix, eight chunks at a time, find all banks. */
+ * A stage holds a step of both operands, 128 bytes of k, in lines of 128 bytes: an operand that
+ * runs along k in memory has a line for each row; any other one has panels of 128 bytes of m (n),
+ * each with a line for each k. (Half a line at a time would cost the copies as much of shared
+ * memory's time as a whole one.) 16 bytes of a line are a chunk; chunks of neighbouring lines are
+ * swizzled, so that copies and ldmatrix, eight chunks at a time, find all banks. */
 #ifndef LO_CUDA_ASYNC_COPY_CUH
 #define LO_CUDA_ASYNC_COPY_CUH
 
@@ -44,27 +45,21 @@ template <int GROUPS> LO_FN void lo_copy_wait() {
 #endif
 }
 
-/* Where an operand's elements lie in a stage. STEP: bytes of k of a step. */
-template <int ELEMENT_, bool K_INNER_, int EXTENT_, int STEP_> struct lo_async_stage {
-  static constexpr int ELEMENT = ELEMENT_, EXTENT = EXTENT_, STEP = STEP_;
+/* Where an operand's elements lie in a stage: EXTENT lines, in panels of BK if not K_INNER. */
+template <int ELEMENT_, bool K_INNER_, int EXTENT_> struct lo_async_stage {
+  static constexpr int ELEMENT = ELEMENT_, EXTENT = EXTENT_, LINE = LO_CU_ASYNC_STEP;
   static constexpr bool K_INNER = K_INNER_;
-  static constexpr int BK = STEP / ELEMENT, PANEL = 128 / ELEMENT;
-  static constexpr int LINE = K_INNER ? STEP : 128, CHUNKS = LINE / 16;
-  static constexpr int LINES = K_INNER ? EXTENT : EXTENT / PANEL * BK;
-  static constexpr int BYTES = LINES * LINE;
-  static_assert(LINE == 64 || LINE == 128, "the swizzle");
-  static_assert(K_INNER || EXTENT % PANEL == 0, "whole panels");
+  static constexpr int BK = LINE / ELEMENT, CHUNKS = LINE / 16, BYTES = EXTENT * LINE;
+  static_assert(K_INNER || EXTENT % BK == 0, "whole panels");
 
-  static __device__ __forceinline__ int swizzle(int line) {
-    if (!K_INNER && ELEMENT == 4) return line % 4 * 2; /* read by words, four lines at a time */
-    return LINE == 64 ? line / 2 % 4 : line % 8;
-  }
   static __device__ __forceinline__ unsigned place(int line, int chunk) {
-    return (unsigned)(line * LINE + (chunk ^ swizzle(line)) * 16);
+    /* f32 that does not run along k is read by words, four lines at a time */
+    int swizzle = K_INNER || ELEMENT < 4 ? line % 8 : line % 4 * 2;
+    return (unsigned)(line * LINE + (chunk ^ swizzle) * 16);
   }
   /* Of element (k, i) where i is contiguous; i is a multiple of a chunk's worth. */
   static __device__ __forceinline__ unsigned turned(int k, int i) {
-    return place(i / PANEL * BK + k, i % PANEL * ELEMENT / 16);
+    return place(i / BK * BK + k, i % BK * ELEMENT / 16);
   }
 };
 
@@ -74,11 +69,11 @@ template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
   static constexpr bool K_INNER = S::K_INNER;
   static constexpr int ELEMENT = S::ELEMENT, BK = S::BK, EACH = S::LINE / UNIT;
   static constexpr int APART = THREADS / EACH; /* lines between a thread's units */
-  static constexpr int LOADS = S::LINES / APART / PARTS;
+  static constexpr int LOADS = S::EXTENT / APART / PARTS;
   /* From one part to the next: lines in memory, bytes along one. */
   static constexpr int ON = LOADS * APART, OUTER = K_INNER || ON < BK ? ON : 0;
   static constexpr int INNER = K_INNER ? 0 : ON / BK * 128;
-  static_assert(LOADS * APART * PARTS == S::LINES, "every thread has as many units");
+  static_assert(LOADS * APART * PARTS == S::EXTENT, "every thread has as many units");
   static_assert(K_INNER || APART % BK == 0 || BK % APART == 0, "panels");
   static_assert(K_INNER || ON % BK == 0 || BK % ON == 0, "panels");
 
@@ -121,7 +116,7 @@ template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
   /* A part of step number `step`, with zeros for what is beyond the end. */
   __device__ __forceinline__ void copy_some(unsigned stage, int part, int step) const {
     int lines = outer_left - part * OUTER - (K_INNER ? 0 : step * BK);
-    int bytes = inner_left - part * INNER - (K_INNER ? step * S::STEP : 0);
+    int bytes = inner_left - part * INNER - (K_INNER ? step * S::LINE : 0);
 #pragma unroll 1
     for (int l = 0; l < LOADS; l++) {
       int left = outer(l) < lines ? bytes - inner(l) : 0;
@@ -133,7 +128,7 @@ template <class S, int THREADS, int UNIT, int PARTS> struct lo_async_loader {
     }
   }
   __device__ __forceinline__ void next_step() {
-    p += K_INNER ? S::STEP : BK * stride;
+    p += K_INNER ? S::LINE : BK * stride;
   }
 };
 

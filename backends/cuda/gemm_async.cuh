@@ -1,6 +1,9 @@
 /* The main loop of Ampere and Ada: a ring of stages that cp.async fills, ldmatrix, and the longest
- * mma of each type. Fragments are in registers one k of an instruction before they are multiplied,
- * or, where registers are short, B's a few columns before. */
+ * mma of each type.
+ *
+ *   memory -> ring of stages -> fragments in registers, some ahead -> sums -> epilogue
+ *
+ * One barrier a stage. B's fragments are read one k of an instruction ahead, A's half a RING. */
 #ifndef LO_CUDA_GEMM_ASYNC_CUH
 #define LO_CUDA_GEMM_ASYNC_CUH
 
@@ -75,8 +78,8 @@ LO_FN void lo_put_pair(int *to, int x, int y) {
  * warp's m or n, does not cross panels. */
 template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
   static constexpr bool WORDS = !S::K_INNER && S::ELEMENT == 4;
-  static constexpr int EACH = S::K_INNER ? 1 : S::PANEL / 16; /* fragments of a panel */
-  static_assert(S::K_INNER || EXTENT % S::PANEL == 0 || S::PANEL % EXTENT == 0, "panels");
+  static constexpr int EACH = S::K_INNER ? 1 : S::BK / 16; /* fragments of a panel */
+  static_assert(S::K_INNER || EXTENT % S::BK == 0 || S::BK % EXTENT == 0, "panels");
   unsigned at;
 
   __device__ __forceinline__ lo_async_reader(int first) {
@@ -114,10 +117,9 @@ template <class S, int EXTENT, bool K_FIRST> struct lo_async_reader {
  * memory. RING: how many of A's fragments, each of 16 rows, are in registers. */
 template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int RING_> struct lo_async_tile {
   static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, STAGES = STAGES_;
-  static constexpr int STEP = LO_CU_ASYNC_STEP;
   static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int RING = RING_ < WM / 8 ? RING_ : WM / 8;
-  static constexpr int STAGE = (BM + BN) * STEP, BYTES = STAGE * STAGES;
+  static constexpr int STAGE = (BM + BN) * LO_CU_ASYNC_STEP, BYTES = STAGE * STAGES;
   static_assert(THREADS / 32 * 64 * (WN + 8) <= BYTES, "drain()");
 };
 
@@ -125,13 +127,13 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   typedef typename lo_async_type<TYPE>::sum sum_t;
   typedef typename lo_async_type<TYPE>::sum4 sum4;
   static constexpr bool INTEGER = TYPE >= LO_ASYNC_S8;
-  static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = T::STEP / ELEMENT;
+  static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = LO_CU_ASYNC_STEP / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
-  static constexpr int PARTS = T::STEP / 64, SLOTS = 2 * MA, AHEAD = T::RING / 2;
+  static constexpr int PARTS = 2, SLOTS = 2 * MA, AHEAD = T::RING / 2;
   static_assert(SLOTS % T::RING == 0, "fragments keep their registers");
-  typedef lo_async_stage<ELEMENT, !TRANS_A, BM, T::STEP> stage_a;
-  typedef lo_async_stage<ELEMENT, TRANS_B, BN, T::STEP> stage_b;
+  typedef lo_async_stage<ELEMENT, !TRANS_A, BM> stage_a;
+  typedef lo_async_stage<ELEMENT, TRANS_B, BN> stage_b;
   typedef lo_async_loader<stage_a, THREADS, UNIT, PARTS> loader_a;
   typedef lo_async_loader<stage_b, THREADS, UNIT, PARTS> loader_b;
   static constexpr int OFFSET_B = stage_a::BYTES, STAGE = T::STAGE / 4; /* words */
