@@ -59,6 +59,11 @@ enum {
   LO_CU_ASYNC_TILES(X)
 #undef X
 };
+enum {
+#define X(BM, BN, ...) ASYNC_WORDS_##BM##x##BN,
+  LO_CU_ASYNC_WORD_TILES(X)
+#undef X
+};
 
 /* What a family's rows have alike. */
 #define TILE(RUN, PREFIX, BM, BN, BK)                                                              \
@@ -71,20 +76,21 @@ enum {
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
-#define ASYNC(NAME, RUN, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, ...)                        \
-  {NAME "_" #BM "x" #BN, .unit = LO_UNIT_##UNIT, .kinds = KINDS, .orders = LO_ORDER_##ORDERS,      \
-   .from = 80, .to = LATEST, .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                          \
-   .fixed = 4000, TILE(RUN, ASYNC_, BM, BN, LO_CU_ASYNC_STEP / ELEMENT), __VA_ARGS__},
-/* For rows on borders of 16 bytes; of words; and copied to such borders. */
-#define ASYNC_CHUNKS(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)     \
-  ASYNC("async" SUFFIX, run_chunks, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, .align = 16,     \
-        TIME(BLOCKS, RATE, WAIT))
-#define ASYNC_WORDS(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)      \
-  ASYNC("async_words" SUFFIX, run_words, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, .align = 4, \
-        TIME(BLOCKS, (RATE) / 2, 2 * (WAIT)))
-#define ASYNC_COPIES(SUFFIX, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES, BLOCKS, RATE, WAIT)     \
-  ASYNC("async_copies" SUFFIX, run_chunks, UNIT, KINDS, ORDERS, ELEMENT, BM, BN, STAGES,           \
-        .align = 16, .copies = true, TIME(BLOCKS, RATE, WAIT))
+#define ASYNC(NAME, RUN, PREFIX, ELEMENT, BM, BN, STAGES, ...)                                     \
+  {NAME "_" #BM "x" #BN,                                                                           \
+   .from = 80,                                                                                     \
+   .to = LATEST,                                                                                   \
+   .fixed = 4000,                                                                                  \
+   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
+   TILE(RUN, PREFIX, BM, BN, LO_CU_ASYNC_STEP / ELEMENT),                                          \
+   __VA_ARGS__},
+#define ASYNC_16   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL
+#define ASYNC_TF32 .unit = LO_UNIT_TF32_K8, .kinds = LO_KIND_TF32, .orders = LO_ORDER_ALL
+#define ASYNC_8    .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
+/* Rows are on borders of 16 bytes, or of words, or copied to borders of 16 bytes. */
+#define CHUNKS .align = 16
+#define WORDS  .align = 4
+#define COPIES .align = 16, .copies = true
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
@@ -93,13 +99,27 @@ enum {
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
-#define ASYNC_ALL(...) ASYNC_CHUNKS(__VA_ARGS__) ASYNC_WORDS(__VA_ARGS__) ASYNC_COPIES(__VA_ARGS__)
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
-  ASYNC_ALL("", F16_K16, HALVES, ALL, 2, BM, BN, STAGES, BLOCKS, RATE_16, WAIT)                    \
-  ASYNC_CHUNKS("_tf32", TF32_K8, LO_KIND_TF32, ALL, 4, BM, BN, STAGES, BLOCKS, RATE_TF32, WAIT)    \
-  ASYNC_WORDS("_tf32", TF32_K8, LO_KIND_TF32, ALL, 4, BM, BN, STAGES, BLOCKS, RATE_TF32, WAIT)     \
-  ASYNC_ALL("_int8", INT8_K32, LO_KIND_INT8, NT, 1, BM, BN, STAGES, BLOCKS, RATE_8, WAIT)
+  ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_copies", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, COPIES,                   \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_tf32", run_chunks, ASYNC_, 4, BM, BN, STAGES, ASYNC_TF32, CHUNKS,                   \
+        TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
+  ASYNC("async_int8", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, CHUNKS,                      \
+        TIME(BLOCKS, RATE_8, WAIT))                                                                \
+  ASYNC("async_int8_copies", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, COPIES,               \
+        TIME(BLOCKS, RATE_8, WAIT))
   LO_CU_ASYNC_TILES(X)
+#undef X
+#define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
+  ASYNC("async_words", run_words, ASYNC_WORDS_, 2, BM, BN, STAGES, ASYNC_16, WORDS,                \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_tf32_words", run_words, ASYNC_WORDS_, 4, BM, BN, STAGES, ASYNC_TF32, WORDS,         \
+        TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
+  ASYNC("async_int8_words", run_words, ASYNC_WORDS_, 1, BM, BN, STAGES, ASYNC_8, WORDS,            \
+        TIME(BLOCKS, RATE_8, WAIT))
+  LO_CU_ASYNC_WORD_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
   {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_, BM, BN, 32), TIME(BLOCKS, K16, WAIT)},

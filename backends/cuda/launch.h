@@ -30,7 +30,7 @@ int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *str
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
 int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* Row `number` of LO_CU_ASYNC_TILES. words: operands' rows are aligned to 4 bytes only, not to 16. */
+/* Row `number` of LO_CU_ASYNC_TILES, or where words of LO_CU_ASYNC_WORD_TILES. */
 int lo_cu_run_async_f16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);

@@ -112,6 +112,10 @@ typedef struct lo_cu_bsr {
   X(128, 64, 32, 64, 3, 4, 3, 57, 44, 64, 900)                                                     \
   X(64, 128, 32, 64, 3, 4, 3, 52, 44, 64, 900)                                                     \
   X(64, 64, 32, 32, 3, 4, 4, 41, 39, 54, 650)
+/* The same for operands whose rows begin on words, not on borders of 16 bytes. */
+#define LO_CU_ASYNC_WORD_TILES(X)                                                                  \
+  X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
+  X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
