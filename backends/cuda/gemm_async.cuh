@@ -287,7 +287,11 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int i = 0; i < MA; i++)
       if (i == number) put(mine + lane / 4 * PITCH + lane % 4 * 2, PITCH, acc[i]);
     __syncwarp();
-    return mine + lane / QUADS * PITCH + lane % QUADS * 4;
+    return mine;
+  }
+  __device__ __forceinline__ int drain_quad() const { /* of the lane, in pass()'s lines */
+    int lane = threadIdx.x % 32;
+    return lane / QUADS * PITCH + lane % QUADS * 4;
   }
   __device__ __forceinline__ int drain_row() const {
     return row0 + threadIdx.x % 32 / QUADS;
@@ -298,7 +302,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) const {
 #pragma unroll 1
     for (int number = 0; number < MA; number++) {
-      const sum_t *from = pass(shared, number);
+      const sum_t *from = pass(shared, number) + drain_quad();
 #pragma unroll 1
       for (int line = 0; line < 16; line += 32 / QUADS)
         each(drain_row() + number * 16 + line, drain_column(),
@@ -309,7 +313,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   template <class Each> __device__ __forceinline__ void drain_short(char *shared, Each each) const {
 #pragma unroll 1
     for (int number = 0; number < MA; number++) {
-      const sum_t *from = pass(shared, number);
+      const sum_t *from = pass(shared, number) + drain_quad();
       sum4 quads[16 * QUADS / 32];
 #pragma unroll
       for (int q = 0; q < 16 * QUADS / 32; q++)
@@ -439,7 +443,22 @@ LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
   __syncthreads();
 }
 
-/* A whole tile that ends with alpha, a bias, ReLU or nothing: without a branch for each quad. */
+/* ---- Products that end with alpha, a bias, ReLU or nothing: without a branch for each quad. */
+LO_FN bool lo_async_ends_plain(const lo_cu_epilogue &e, float beta) {
+  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.type <= LO_TYPE_BF16 &&
+         e.derivative == LO_ACT_IDENTITY &&
+         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
+}
+LO_FN float lo_plain_end(float alpha, float sum, float bias, float floor) {
+  float z = __fmul_rn(alpha, sum) + bias;
+  return z < floor ? floor : z;
+}
+/* The bias of a column; -0, which changes no sum, where there is none. */
+LO_FN float lo_plain_bias(const lo_cu_epilogue &e, const float *bias) {
+  return e.bias.p ? *bias : -0.0f;
+}
+
+/* A whole tile, whose quads may be stored at once. */
 template <int TYPE_C, class Core>
 LO_FN void lo_async_plain(const lo_cu_gemm &p, const Core &core, char *ring,
                           const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0,
@@ -450,23 +469,75 @@ LO_FN void lo_async_plain(const lo_cu_gemm &p, const Core &core, char *ring,
   float alpha = lo_scalar_float(e.alpha);
   float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
   int column = core.drain_column();
-  float4 bias = *(const float4 *)(columns.bias + column);
-  if (!e.bias.p) bias = make_float4(-0.0f, -0.0f, -0.0f, -0.0f); /* changes no sum */
+  float bias[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++) bias[i] = lo_plain_bias(e, columns.bias + column + i);
   lo_i64 stride = e.c.stride * BYTES;
   char *to = (char *)e.c.p + (l * e.c.batch_stride + col0 + column) * BYTES + row0 * stride;
   core.drain_short(ring, [&](int r, sum4 quad) {
     if (Core::INTEGER) quad = lo_shift4(e, quad, *(const int4 *)(columns.sums + column), row0 + r);
     float4 z = lo_plain_sums(e, quad, columns.scale + column, row0 + r);
-    z = lo_add4(make_float4(__fmul_rn(alpha, z.x), __fmul_rn(alpha, z.y), __fmul_rn(alpha, z.z),
-                            __fmul_rn(alpha, z.w)),
-                bias);
-    z = make_float4(z.x < floor ? floor : z.x, z.y < floor ? floor : z.y, z.z < floor ? floor : z.z,
-                    z.w < floor ? floor : z.w);
+    z = make_float4(
+        lo_plain_end(alpha, z.x, bias[0], floor), lo_plain_end(alpha, z.y, bias[1], floor),
+        lo_plain_end(alpha, z.z, bias[2], floor), lo_plain_end(alpha, z.w, bias[3], floor));
     if (TYPE_C == LO_TYPE_F32)
       lo_store_words(to + r * stride, z);
     else
       lo_store_words(to + r * stride, lo_to_16x4(z, TYPE_C == LO_TYPE_BF16));
   });
+}
+
+LO_FN float lo_plain_sum(const lo_cu_epilogue &, float acc, int, float, lo_i64) {
+  return acc;
+}
+LO_FN float lo_plain_sum(const lo_cu_epilogue &e, int acc, int column_sum, float scale,
+                         lo_i64 row) {
+  if (e.zero_a.p) acc -= ((const int *)e.zero_a.p)[lo_of_row(e.zero_a, row)] * column_sum;
+  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
+  return a * scale * (float)acc;
+}
+
+/* Any tile, element by element: neighbours of a row to neighbouring lanes. */
+template <int TYPE_C, class Core>
+LO_FN void lo_async_plain_edge(const lo_cu_gemm &p, const Core &core, char *ring,
+                               const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0,
+                               lo_i64 col0) {
+  const lo_cu_epilogue &e = p.e;
+  float alpha = lo_scalar_float(e.alpha);
+  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+#pragma unroll 1
+  for (int number = 0; number < Core::MA; number++) {
+    const typename Core::sum_t *from = core.pass(ring, number);
+    lo_i64 row = row0 + core.row0 + 16 * number;
+    int lines = p.m - row < 16 ? (int)(p.m - row) : 16;
+#pragma unroll 1
+    for (int x = threadIdx.x % 32; x < 4 * Core::QUADS; x += 32) {
+      int column = core.col0 + x;
+      if (col0 + column >= p.n) break;
+      float bias = lo_plain_bias(e, columns.bias + column);
+      int sum = Core::INTEGER ? columns.sums[column] : 0;
+      float scale = Core::INTEGER ? columns.scale[column] : 1.0f;
+      lo_i64 at = l * e.c.batch_stride + row * e.c.stride + col0 + column;
+#pragma unroll 4
+      for (int line = 0; line < lines; line++, at += e.c.stride) {
+        float z = lo_plain_sum(e, from[line * Core::PITCH + x], sum, scale, row + line);
+        z = lo_plain_end(alpha, z, bias, floor);
+        if (TYPE_C == LO_TYPE_F32)
+          ((float *)e.c.p)[at] = z;
+        else
+          ((unsigned short *)e.c.p)[at] = lo_to_16(z, TYPE_C == LO_TYPE_BF16);
+      }
+    }
+  }
+}
+
+template <int TYPE_C, class Core>
+LO_FN void lo_async_end(const lo_cu_gemm &p, const Core &core, char *ring,
+                        const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0, lo_i64 col0) {
+  if (p.e.c.vector && row0 + Core::BM <= p.m && col0 + Core::BN <= p.n)
+    lo_async_plain<TYPE_C>(p, core, ring, columns, l, row0, col0);
+  else
+    lo_async_plain_edge<TYPE_C>(p, core, ring, columns, l, row0, col0);
 }
 
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const lo_cu_gemm &p) {
@@ -482,14 +553,13 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     Core core;
     lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
-    bool plain = p.split == 1 && lo_epilogue_plain(p.e, beta) && row0 + Core::BM <= p.m &&
-                 col0 + Core::BN <= p.n;
+    bool plain = p.split == 1 && lo_async_ends_plain(p.e, beta);
     if (plain && p.e.c.type == LO_TYPE_F32)
-      lo_async_plain<LO_TYPE_F32>(p, core, ring, columns, l, row0, col0);
+      lo_async_end<LO_TYPE_F32>(p, core, ring, columns, l, row0, col0);
     else if (plain && p.e.c.type == LO_TYPE_F16)
-      lo_async_plain<LO_TYPE_F16>(p, core, ring, columns, l, row0, col0);
+      lo_async_end<LO_TYPE_F16>(p, core, ring, columns, l, row0, col0);
     else if (plain)
-      lo_async_plain<LO_TYPE_BF16>(p, core, ring, columns, l, row0, col0);
+      lo_async_end<LO_TYPE_BF16>(p, core, ring, columns, l, row0, col0);
     else
       core.drain(ring, [&](int r, int c, sum4 quad) {
         lo_i64 row = row0 + r, col = col0 + c;
