@@ -10,10 +10,13 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/bound.h \
 	%D%/call.c \
 	%D%/call.h \
+	%D%/clock.c \
+	%D%/clock.h \
 	%D%/ceilings_kernels.c \
 	%D%/ceilings_kernels.h \
 	%D%/folders.c \
 	%D%/folders.h \
+	%D%/gate.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/network_run.c \
@@ -35,6 +38,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/report.h \
 	%D%/session.c \
 	%D%/session.h \
+	%D%/steps.c \
+	%D%/steps.h \
 	%D%/suite.c \
 	%D%/suite.h \
 	%D%/timing.c \
@@ -43,8 +48,12 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/training.h \
 	%D%/vary.c \
 	%D%/vary.h
+if HAVE_CUDA
+%C%_libbench_la_SOURCES += %D%/gate.cu
+endif
+EXTRA_DIST += %D%/gate.cu
 %C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la
-bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS)
+bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(CUDA_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.
 $(%C%_libbench_la_OBJECTS): %D%/commit.inc

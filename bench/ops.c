@@ -174,6 +174,8 @@ static bool report(struct bench_session *s, const struct bench_target *target, c
                            .n = line->n,
                            .max_rel_err = NAN,
                            .repay = NAN,
+                           .residency = bench_residencies[BENCH_WARM],
+                           .way = bench_ways[BENCH_GRAPH],
                            .ratio = target->threads ? bench_ratio(&stats[0], &stats[1]) : NAN,
                            .elements = (double)line->m * (double)line->n,
                            .stats = &stats[which]};
@@ -188,7 +190,8 @@ static bool race(struct bench_session *s, const struct bench_target *target, con
                  const struct bench_line *line, struct bench_call *call) {
   struct copy copy = {0};
   struct bench_stats stats[2];
-  struct bench_contender contenders[] = {{bench_call_run, call}, {run_copy, &copy}};
+  struct bench_contender contenders[] = {{.run = bench_call_run, .state = call},
+                                         {.run = run_copy, .state = &copy}};
   const size_t count = target->threads ? 2 : 1;
   double flops, bytes;
   bench_line_work(line, &flops, &bytes);

@@ -15,7 +15,10 @@
 
 /* One who does a row: the library first, then the peers; each with plain weights, with packed
    ones, or twice. */
+struct race;
+
 struct entrant {
+  struct race *race;
   const char *name; /* "layerops" or the peer's */
   bool packed;
   char kernel[128];
@@ -31,7 +34,11 @@ struct race {
   const struct bench_target *target;
   struct bench_operands operands;
   struct bench_layer layer;
-  struct bench_call calls[2]; /* with plain and with packed weights */
+  enum bench_residency residency;
+  bool timed; /* by the device */
+  struct bench_steps steps;
+  struct bench_steps_list list; /* the same as peers take it */
+  struct bench_call calls[2];   /* with plain and with packed weights */
   struct entrant entrants[MAX_CONTENDERS];
   size_t count;
 };
@@ -49,9 +56,11 @@ static bool skip(struct bench_session *s, const char *id, const struct bench_tar
 /* ---- devices ---- */
 
 /* "cuda:0" is of kind "cuda"; the reference runs on the CPU. */
-static void device_kind(const char *device, char *kind, size_t size) {
-  snprintf(kind, size, "%.*s", (int)strcspn(device, ":"), device);
-  if (!strcmp(kind, "reference")) snprintf(kind, size, "cpu");
+static void find_kind(struct bench_target *target) {
+  const char *name = strcmp(target->info.name, "reference") ? target->info.name : "cpu";
+  const size_t length = strcspn(name, ":");
+  memcpy(target->kind, name, length);
+  target->kind[length] = 0;
 }
 
 /* What the processor reaches now, in place of a device file. */
@@ -75,15 +84,15 @@ static bool measure_bound(struct bench_target *target) {
 }
 
 static bool find_bound(const struct bench_session *s, struct bench_target *target) {
-  char folder[4096], why[512], kind[32], name[192];
+  char folder[4096], why[512], name[192];
   if (s->bound_file && !strcmp(s->bound_file, "measure")) return measure_bound(target);
-  device_kind(target->info.name, kind, sizeof kind);
   bench_devices_folder(folder, sizeof folder);
   snprintf(name, sizeof name, "%s", target->info.description);
   if (!target->info.is_gpu) bench_cpu_name(name, sizeof name);
-  target->has_bound = s->bound_file
-                          ? bench_device_read(s->bound_file, &target->bound, why, sizeof why)
-                          : bench_device_find(folder, kind, name, &target->bound, why, sizeof why);
+  target->has_bound =
+      s->bound_file
+          ? bench_device_read(s->bound_file, &target->bound, why, sizeof why)
+          : bench_device_find(folder, target->kind, name, &target->bound, why, sizeof why);
   if (target->has_bound) return true;
   if (s->bound_file) {
     fprintf(stderr, "layerops bench: --bound: %s\n", why);
@@ -100,6 +109,29 @@ static int thread_count(const layerops_device_info *info, int threads) {
   return threads > 0 && threads < info->units ? threads : (int)info->units;
 }
 
+/* Opens it again in a stream that can be held, where there is one. */
+static layerops_status open_gated(struct bench_target *target, layerops_open_args *args) {
+  int index;
+  if (sscanf(target->info.name, "cuda:%d", &index) != 1) return LAYEROPS_OK;
+  target->gate = bench_gate_make(index);
+  if (!target->gate) return LAYEROPS_OK;
+  layerops_close(target->ctx);
+  target->ctx = NULL;
+  args->device = target->info.name;
+  args->queue = bench_gate_stream(target->gate);
+  return layerops_open_with(args, &target->ctx);
+}
+
+static layerops_status open_target(struct bench_target *target, layerops_open_args *args) {
+  layerops_status status = layerops_open_with(args, &target->ctx);
+  if (status == LAYEROPS_OK) status = layerops_context_info(target->ctx, &target->info);
+  if (status != LAYEROPS_OK) return status;
+  find_kind(target);
+  status = open_gated(target, args);
+  return status == LAYEROPS_OK ? bench_clock_make(target->ctx, target->gate, &target->clock)
+                               : status;
+}
+
 bool bench_session_open(struct bench_session *s, const char *device, int threads) {
   if (s->target_count == BENCH_MAX_DEVICES) {
     fprintf(stderr, "layerops bench: --device: at most %d devices\n", BENCH_MAX_DEVICES);
@@ -108,13 +140,9 @@ bool bench_session_open(struct bench_session *s, const char *device, int threads
   struct bench_target *target = &s->targets[s->target_count];
   layerops_open_args args = {.device = device, .threads = threads};
   *target = (struct bench_target){0};
-  if (layerops_open_with(&args, &target->ctx) != LAYEROPS_OK) {
-    fprintf(stderr, "layerops bench: --device: %s\n", layerops_last_error());
-    return false;
-  }
   s->target_count++;
-  if (layerops_context_info(target->ctx, &target->info) != LAYEROPS_OK) {
-    fprintf(stderr, "layerops bench: %s\n", layerops_last_error());
+  if (open_target(target, &args) != LAYEROPS_OK) {
+    fprintf(stderr, "layerops bench: --device: %s\n", layerops_last_error());
     return false;
   }
   target->threads = thread_count(&target->info, threads);
@@ -134,16 +162,48 @@ bool bench_session_load_peers(struct bench_session *s) {
 
 /* ---- one row ---- */
 
-static bool run_once(struct race *race, struct entrant *e) {
-  if (e->peer) return e->peer->run(e->state, 1) && e->peer->fetch(e->state);
-  return bench_call_run(e->call, 1) && bench_call_fetch(e->call, &race->operands) == LAYEROPS_OK;
+static bool replay(void *entrant) {
+  struct entrant *e = entrant;
+  return e->peer ? e->peer->replay(e->state) : bench_call_replay(e->call);
+}
+
+static double time_entrant(void *entrant) {
+  struct entrant *e = entrant;
+  return bench_clock_time(e->race->list.clock, replay, e);
+}
+
+/* Does the layer, with outputs that held no numbers before, and looks at them: as those of the
+   row's activation, or of another. */
+static bool try_once(struct entrant *e, int activation) {
+  struct race *race = e->race;
+  if (e->peer && !race->timed) {
+    bench_operands_poison(&race->operands);
+    if (!e->peer->run(e->state, 1) || !e->peer->fetch(e->state)) return false;
+    e->check = bench_operands_check_as(&race->operands, activation);
+    return true;
+  }
+  return bench_steps_poison(&race->steps) == LAYEROPS_OK &&
+         (race->timed ? replay(e) : bench_call_run(e->call, 1)) &&
+         bench_steps_check(&race->steps, activation, &e->check) == LAYEROPS_OK;
+}
+
+/* A library that has the tanh form of GELU alone is right with it. */
+static bool try_forms(struct entrant *e) {
+  const int erf = bench_name_index(bench_activations, "gelu");
+  const int tanh_form = bench_name_index(bench_activations, "gelu_tanh");
+  const int activation = e->race->operands.row->activation;
+  if (!try_once(e, activation)) return false;
+  if (!e->peer || !e->check.wrong || activation != erf) return true;
+  struct bench_check check = e->check;
+  if (!try_once(e, tanh_form)) return false;
+  if (e->check.wrong) e->check = check;
+  return true;
 }
 
 /* False: it failed, and drops out. A wrong result is told, and measured nevertheless. */
-static bool check_entrant(struct race *race, struct entrant *e) {
-  bench_operands_poison(&race->operands);
-  if (!run_once(race, e)) return false;
-  e->check = bench_operands_check(&race->operands);
+static bool check_entrant(struct entrant *e) {
+  struct race *race = e->race;
+  if (!try_forms(e)) return false;
   if (!e->check.wrong) return true;
   char what[160];
   snprintf(what, sizeof what, "wrong: y[%lld,%lld] is %.9g, should be %.9g",
@@ -166,33 +226,54 @@ static double pack_time(const struct entrant *e) {
   return bench_percentile(times, (size_t)count, 0.5);
 }
 
+/* Records as many calls as the length of one asks for. */
+static layerops_status record_library(struct entrant *e) {
+  struct bench_steps *steps = &e->race->steps;
+  layerops_status status = bench_call_record(e->call);
+  if (status != LAYEROPS_OK || steps->count != BENCH_FEW_CALLS) return status;
+  double seconds = time_entrant(e);
+  if (seconds < 0 || seconds >= BENCH_SHORT_CALL * (double)steps->count) return status;
+  steps->count = BENCH_MANY_CALLS;
+  return bench_call_record(e->call);
+}
+
 /* 1: the library takes part, 0: it has not got the operation, -1: it failed. */
 static int enter_library(struct race *race, bool packed) {
-  layerops_context *ctx = race->target->ctx;
   struct entrant *e = &race->entrants[race->count];
-  *e = (struct entrant){
-      .name = "layerops", .packed = packed, .call = &race->calls[packed], .pack_seconds = NAN};
-  layerops_status status = bench_call_row(ctx, &race->operands, packed, e->call);
-  if (status == LAYEROPS_OK) status = bench_call_prepare(e->call);
+  *e = (struct entrant){.race = race,
+                        .name = "layerops",
+                        .packed = packed,
+                        .call = &race->calls[packed],
+                        .pack_seconds = NAN};
+  layerops_status status = bench_call_steps(&race->steps, packed, e->call);
+  if (status == LAYEROPS_OK) status = race->timed ? record_library(e) : bench_call_prepare(e->call);
   if (status == LAYEROPS_ERROR_UNSUPPORTED) return 0;
   if (status != LAYEROPS_OK) return -1;
-  snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(ctx));
-  if (!check_entrant(race, e)) return -1;
+  snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(race->target->ctx));
+  if (!check_entrant(e)) return -1;
   race->count++;
   if (packed) e->pack_seconds = pack_time(e);
   return 1;
 }
 
-/* With the weights that are wanted; block-sparse ones are never packed. False: it does not take
-   part at all, or failed; which is told. */
+/* Where not said: both; on CUDA devices, which keep packed weights as they are, plain ones. */
+static int wanted_weights(const struct race *race) {
+  int wanted = race->session->weights;
+  if (race->operands.row->block) return BENCH_PLAIN; /* never packed */
+  if (wanted) return wanted;
+  return strcmp(race->target->kind, "cuda") ? BENCH_PLAIN | BENCH_PACKED : BENCH_PLAIN;
+}
+
+/* With the weights that are wanted. That it does not take part, or failed, is told. */
 static bool enter_library_ways(struct race *race) {
-  int wanted = race->operands.row->block ? BENCH_PLAIN : race->session->weights;
+  int wanted = wanted_weights(race);
   for (int packed = 0; packed < 2; packed++) {
     if (!(wanted & (packed ? BENCH_PACKED : BENCH_PLAIN))) continue;
     int entered = enter_library(race, packed);
     if (entered > 0) continue;
     race->session->faults += entered < 0;
-    return false;
+    return skip(race->session, race->operands.row->id, race->target, "layerops",
+                layerops_last_error());
   }
   return true;
 }
@@ -209,11 +290,14 @@ static bool refused(struct race *race, struct bench_peer_entry *p, const char *w
 static bool enter_peer(struct race *race, struct bench_peer_entry *p, bool packed) {
   struct entrant *e = &race->entrants[race->count];
   char why[256];
-  *e = (struct entrant){.name = p->name, .packed = packed, .peer = p->peer, .pack_seconds = NAN};
+  *e = (struct entrant){
+      .race = race, .name = p->name, .packed = packed, .peer = p->peer, .pack_seconds = NAN};
   race->layer.packed = packed;
+  if (race->timed && !p->peer->replay)
+    return refused(race, p, "its adapter measures warm calls that do not depend on each other");
   if (!p->peer->setup(&race->layer, &e->state, e->kernel, sizeof e->kernel, why, sizeof why))
     return refused(race, p, why);
-  if (check_entrant(race, e)) {
+  if (check_entrant(e)) {
     race->count++;
     if (packed) e->pack_seconds = pack_time(e);
     return true;
@@ -222,27 +306,39 @@ static bool enter_peer(struct race *race, struct bench_peer_entry *p, bool packe
   return skip(race->session, race->operands.row->id, race->target, p->name, "its call failed");
 }
 
+static struct bench_layer layer_of(const struct race *race) {
+  const struct bench_operands *o = &race->operands;
+  return (struct bench_layer){.row = o->row,
+                              .pattern = o->row->block ? &o->pattern : NULL,
+                              .device = race->target->info.name,
+                              .dtype = o->type->name,
+                              .threads = race->target->threads,
+                              .x = o->x,
+                              .w = o->w,
+                              .bias = o->bias,
+                              .y = o->y,
+                              .scale_x = o->scale_x,
+                              .scale_w = o->scale_w,
+                              .scale_y = o->scale_y,
+                              .list = race->timed ? &race->list : NULL};
+}
+
 static bool enter_peers(struct race *race) {
-  const struct bench_target *target = race->target;
-  char kind[32];
-  device_kind(target->info.name, kind, sizeof kind);
-  race->layer =
-      (struct bench_layer){.row = race->operands.row,
-                           .pattern = race->operands.row->block ? &race->operands.pattern : NULL,
-                           .device = target->info.name,
-                           .dtype = race->operands.type->name,
-                           .threads = target->threads,
-                           .x = race->operands.x,
-                           .w = race->operands.w,
-                           .bias = race->operands.bias,
-                           .y = race->operands.y,
-                           .scale_x = race->operands.scale_x,
-                           .scale_w = race->operands.scale_w};
-  for (struct bench_peer_entry *p = race->session->peers; p && p->name; p++)
+  struct bench_session *s = race->session;
+  int wanted = s->weights ? s->weights : BENCH_PLAIN | BENCH_PACKED;
+  race->layer = layer_of(race);
+  if (race->timed && s->peers) {
+    race->list.count = race->steps.count;
+    race->list.stream = race->target->gate ? bench_gate_stream(race->target->gate) : NULL;
+    race->list.time = bench_clock_time;
+    race->list.steps = bench_steps_list(&race->steps);
+    if (!race->list.steps) return false;
+  }
+  for (struct bench_peer_entry *p = s->peers; p && p->name; p++)
     for (int packed = 0; packed < 2; packed++)
-      if (p->peer &&
-          p->peer->weights & race->session->weights & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
-          !strcmp(p->kind, kind) && race->count < MAX_CONTENDERS && !enter_peer(race, p, packed))
+      if (p->peer && p->peer->weights & wanted & (packed ? BENCH_PACKED : BENCH_PLAIN) &&
+          !strcmp(p->kind, race->target->kind) && race->count < MAX_CONTENDERS &&
+          !enter_peer(race, p, packed))
         return false;
   return true;
 }
@@ -294,7 +390,7 @@ static double repay_of(const struct race *race, const struct bench_stats *stats,
 static void summarise(struct race *race, const struct bench_stats *stats) {
   struct bench_target *target = &race->session->targets[race->target - race->session->targets];
   for (int kind = 0; kind < BENCH_SUMMARIES; kind++) {
-    struct bench_summary *s = &target->summaries[kind];
+    struct bench_summary *s = &target->summaries[race->residency][kind];
     bool plain = kind == BENCH_PLAIN_SUMMARY;
     int ours = find_fastest(race, stats, false, plain),
         best = find_fastest(race, stats, true, plain);
@@ -303,6 +399,8 @@ static void summarise(struct race *race, const struct bench_stats *stats) {
     s->dtype = race->operands.type->name;
     s->threads = target->threads;
     s->plain = plain;
+    s->residency = bench_residencies[race->residency];
+    s->way = bench_ways[race->session->way];
     bench_summary_add(s, bench_ratio(&stats[ours], &stats[best]), race->operands.row->id,
                       race->entrants[best].kernel);
   }
@@ -329,11 +427,14 @@ static struct bench_result describe(const struct race *race, const struct entran
                            .blocks = pattern ? bench_pattern_kept(pattern) : 0,
                            .max_rel_err = e->check.max_rel_err,
                            .packed = e->packed,
+                           .residency = bench_residencies[race->residency],
+                           .way = bench_ways[race->session->way],
                            .stats = stats};
   bench_work(row, pattern, race->operands.type->size, bench_type_y(race->operands.type)->size,
              &r.flops, &r.bytes);
   if (target->has_bound)
-    r.bound = bench_bound(&target->bound, r.dtype, target->threads, r.flops, r.bytes);
+    r.bound = (race->residency == BENCH_COLD ? bench_bound_cold : bench_bound)(
+        &target->bound, r.dtype, target->threads, r.flops, r.bytes);
   return r;
 }
 
@@ -355,14 +456,22 @@ static bool run_peer(void *state, int64_t calls) {
   return e->peer->run(e->state, calls);
 }
 
+static struct bench_contender contender_of(struct entrant *e) {
+  if (e->race->timed)
+    return (struct bench_contender){
+        .timed = time_entrant, .state = e, .calls = e->race->steps.count};
+  if (e->peer) return (struct bench_contender){.run = run_peer, .state = e};
+  return (struct bench_contender){.run = bench_call_run, .state = e->call};
+}
+
 static bool hold(struct race *race) {
+  const struct bench_session *s = race->session;
   struct bench_contender contenders[MAX_CONTENDERS];
   struct bench_stats stats[MAX_CONTENDERS];
-  for (size_t i = 0; i < race->count; i++)
-    contenders[i] = race->entrants[i].peer
-                        ? (struct bench_contender){run_peer, &race->entrants[i]}
-                        : (struct bench_contender){bench_call_run, race->entrants[i].call};
-  if (!bench_measure(contenders, race->count, &race->session->plan, stats)) return false;
+  if (!race->count) return true;
+  for (size_t i = 0; i < race->count; i++) contenders[i] = contender_of(&race->entrants[i]);
+  if (!bench_measure(contenders, race->count, race->timed ? &s->timed_plan : &s->plan, stats))
+    return false;
   bool good = true;
   for (size_t i = 0; good && i < race->count; i++) good = report_entrant(race, stats, i);
   summarise(race, stats);
@@ -370,14 +479,53 @@ static bool hold(struct race *race) {
   return good;
 }
 
+/* What is larger than the cache is never warm in it. */
+static bool fits_cache(const struct race *race) {
+  const layerops_device_info *info = &race->target->info;
+  return !info->is_gpu || info->l2 <= 0 || bench_steps_bytes(&race->operands) <= (double)info->l2;
+}
+
+static bool run_race(struct race *race) {
+  struct bench_session *s = race->session;
+  struct bench_clock *clock = &s->targets[race->target - s->targets].clock;
+  const char *id = race->operands.row->id;
+  if (race->timed && race->residency == BENCH_WARM && !fits_cache(race))
+    return skip(s, id, race->target, "all", "it is not measured warm: it is larger than the L2");
+  race->list.clock = clock;
+  layerops_status status =
+      race->timed ? bench_clock_set(clock, race->residency == BENCH_COLD) : LAYEROPS_OK;
+  if (status == LAYEROPS_OK)
+    status =
+        bench_steps_make(race->target->ctx, &race->operands, race->residency, s->way, &race->steps);
+  if (status == LAYEROPS_OK) return enter_library_ways(race) && enter_peers(race) && hold(race);
+  s->faults += status != LAYEROPS_ERROR_UNSUPPORTED;
+  return skip(s, id, race->target, "all",
+              race->steps.why ? race->steps.why : layerops_last_error());
+}
+
+static void free_race(struct race *race) {
+  for (size_t i = 0; i < race->count; i++)
+    if (race->entrants[i].peer) race->entrants[i].peer->close(race->entrants[i].state);
+  for (int packed = 0; packed < 2; packed++) bench_call_free(&race->calls[packed]);
+  free((void *)(uintptr_t)race->list.steps);
+  bench_steps_free(&race->steps);
+}
+
 bool bench_session_row(struct bench_session *s, const struct bench_operands *operands, int t) {
-  struct race race = {.session = s, .target = &s->targets[t], .operands = *operands};
-  bool good = enter_library_ways(&race)
-                  ? enter_peers(&race) && hold(&race)
-                  : skip(s, operands->row->id, race.target, "layerops", layerops_last_error());
-  for (size_t i = 0; i < race.count; i++)
-    if (race.entrants[i].peer) race.entrants[i].peer->close(race.entrants[i].state);
-  for (int packed = 0; packed < 2; packed++) bench_call_free(&race.calls[packed]);
+  const struct bench_target *target = &s->targets[t];
+  const bool graphs = !strcmp(target->kind, "cuda");
+  unsigned wanted = s->residencies ? s->residencies : 1u << (graphs ? BENCH_COLD : BENCH_WARM);
+  bool good = true;
+  for (int r = 0; good && r < BENCH_RESIDENCIES; r++) {
+    if (!(wanted >> r & 1)) continue;
+    struct race race = {.session = s,
+                        .target = target,
+                        .operands = *operands,
+                        .residency = (enum bench_residency)r,
+                        .timed = graphs || r == BENCH_COLD || s->way != BENCH_GRAPH};
+    good = run_race(&race);
+    free_race(&race);
+  }
   return good;
 }
 
@@ -402,6 +550,8 @@ static bool report_replay(struct bench_session *s, const struct bench_line *line
                            .max_rel_err = NAN,
                            .repay = NAN,
                            .ratio = NAN,
+                           .residency = bench_residencies[BENCH_WARM],
+                           .way = bench_ways[BENCH_GRAPH],
                            .stats = stats};
   bench_line_work(line, &r.flops, &r.bytes);
   if (target->has_bound)
@@ -426,7 +576,8 @@ bool bench_session_replay(struct bench_session *s, const struct bench_line *line
     bench_call_free(&call);
     return true;
   }
-  good = bench_measure(&(struct bench_contender){bench_call_run, &call}, 1, &s->plan, &stats);
+  good = bench_measure(&(struct bench_contender){.run = bench_call_run, .state = &call}, 1,
+                       &s->plan, &stats);
   if (good && stats.failed) {
     s->faults++;
     fprintf(stderr, "layerops bench: --replay: %s\n", layerops_last_error());
@@ -444,14 +595,19 @@ bool bench_session_end(struct bench_session *s) {
   layerops_device_info devices[BENCH_MAX_DEVICES];
   for (int t = 0; t < s->target_count; t++) {
     devices[t] = s->targets[t].info;
-    for (int i = 0; i < BENCH_SUMMARIES; i++)
-      if (!bench_report_summary(&s->report, &s->targets[t].summaries[i])) return false;
+    const struct bench_summary *summaries = s->targets[t].summaries[0];
+    for (int i = 0; i < BENCH_RESIDENCIES * BENCH_SUMMARIES; i++)
+      if (!bench_report_summary(&s->report, &summaries[i])) return false;
   }
-  return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan);
+  return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan, &s->timed_plan);
 }
 
 void bench_session_close(struct bench_session *s) {
-  for (int t = 0; t < s->target_count; t++) layerops_close(s->targets[t].ctx);
+  for (int t = 0; t < s->target_count; t++) {
+    bench_clock_free(&s->targets[t].clock);
+    layerops_close(s->targets[t].ctx);
+    bench_gate_free(s->targets[t].gate);
+  }
   s->target_count = 0;
   bench_report_free(&s->report);
 }

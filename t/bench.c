@@ -63,7 +63,10 @@ static void test_measure(void) {
                             .longest_seconds = 1,
                             .sample_seconds = 0.0001};
   struct fake fast = {.seconds = 1e-5}, slow = {.seconds = 1e-4}, broken = {.fail_at = 3};
-  struct bench_contender contenders[] = {{fake_run, &fast}, {fake_run, &slow}, {fake_run, &broken}};
+  struct bench_contender contenders[] = {
+      {.run = fake_run, .state = &fast},
+      {.run = fake_run, .state = &slow},
+      {.run = fake_run, .state = &broken}};
   struct bench_stats s[3];
   if (!ok(bench_measure(contenders, 3, &plan, s), "three contenders are measured")) return;
   ok(s[0].median >= 1e-5 && s[1].median >= 1e-4, "medians are no less than what is spent: %g, %g",
@@ -86,7 +89,7 @@ static void test_slow_contender(void) {
   struct bench_plan plan = {.rounds = 4, .samples = 3, .longest_seconds = 0.002};
   struct fake slow = {.seconds = 0.003};
   struct bench_stats s;
-  if (!ok(bench_measure(&(struct bench_contender){fake_run, &slow}, 1, &plan, &s),
+  if (!ok(bench_measure(&(struct bench_contender){.run = fake_run, .state = &slow}, 1, &plan, &s),
           "a call that outlasts a turn is measured"))
     return;
   ok(s.rounds == 1 && slow.calls == 2 && s.samples + s.set_aside == 1,
