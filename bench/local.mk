@@ -29,6 +29,7 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/pattern.h \
 	%D%/peaks.c \
 	%D%/peaks.h \
+	%D%/peaks_cuda.h \
 	%D%/peer.h \
 	%D%/peers.c \
 	%D%/peers.h \
@@ -49,9 +50,9 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/vary.c \
 	%D%/vary.h
 if HAVE_CUDA
-%C%_libbench_la_SOURCES += %D%/gate.cu
+%C%_libbench_la_SOURCES += %D%/gate.cu %D%/peaks_cuda.cu
 endif
-EXTRA_DIST += %D%/gate.cu
+EXTRA_DIST += %D%/gate.cu %D%/peaks_cuda.cu
 %C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la
 bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(CUDA_LIBS)
 

@@ -63,23 +63,30 @@ static void find_kind(struct bench_target *target) {
   target->kind[length] = 0;
 }
 
-/* What the processor reaches now, in place of a device file. */
+static bool plan_peaks(const struct bench_target *target, struct bench_peaks *peaks) {
+  int index;
+  if (sscanf(target->info.name, "cuda:%d", &index) == 1) return bench_peaks_plan_cuda(peaks, index);
+  return !strcmp(target->kind, "cpu") && bench_peaks_plan(peaks, target->threads);
+}
+
+/* What the device reaches now, in place of a device file: all of a CUDA device, of a processor what
+   bench_peaks_device takes. */
 static bool measure_bound(struct bench_target *target) {
   struct bench_peaks peaks;
-  int threads = target->threads > 0 ? target->threads : (int)target->info.units;
-  if (target->info.is_gpu || !bench_peaks_plan(&peaks, threads)) {
+  if (!plan_peaks(target, &peaks)) {
     fprintf(stderr, "layerops bench: --bound measure: %s: %s\n", target->info.name,
-            target->info.is_gpu ? "only processors can be measured"
-                                : "hwloc finds no topology of this machine");
+            strcmp(target->kind, "cpu") ? "only processors and CUDA devices can be measured"
+                                        : "hwloc finds no topology of this machine");
     return false;
   }
   for (int i = 0; i < peaks.count; i++)
-    if (peaks.list[i].fma || !strcmp(peaks.list[i].how, "read")) {
+    if (!target->threads || peaks.list[i].fma || !strcmp(peaks.list[i].how, "read")) {
       if (bench_peaks_measure(&peaks.list[i])) continue;
-      fprintf(stderr, "layerops bench: --bound measure: out of memory\n");
+      fprintf(stderr, "layerops bench: --bound measure: %s: out of memory, or it failed\n",
+              target->info.name);
       return false;
     }
-  bench_peaks_device(&peaks, threads, &target->bound);
+  bench_peaks_device(&peaks, target->threads, &target->bound);
   return target->has_bound = true;
 }
 
