@@ -176,13 +176,16 @@ onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
 
 bench_tests_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 bench_tests_ldadd = $(bench_libs) $(ZLIB_LIBS)
-check_PROGRAMS += t/bench t/bench_replay t/bench_suite
+check_PROGRAMS += t/bench t/bench_replay t/bench_steps t/bench_suite
 t_bench_CFLAGS = $(bench_tests_cflags)
 t_bench_SOURCES = t/bench.c %D%/peers/pick.c t/scratch.h t/tap.h
 t_bench_LDADD = $(bench_tests_ldadd)
 t_bench_replay_CFLAGS = $(bench_tests_cflags)
 t_bench_replay_SOURCES = t/bench_replay.c t/tap.h
 t_bench_replay_LDADD = $(bench_tests_ldadd)
+t_bench_steps_CFLAGS = $(bench_tests_cflags)
+t_bench_steps_SOURCES = t/bench_steps.c t/tap.h
+t_bench_steps_LDADD = $(bench_tests_ldadd)
 t_bench_suite_CFLAGS = $(bench_tests_cflags)
 t_bench_suite_SOURCES = t/bench_suite.c t/scratch.h t/tap.h
 t_bench_suite_LDADD = $(bench_tests_ldadd)

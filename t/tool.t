@@ -135,6 +135,11 @@ for d in json.load(open(sys.argv[1]))["devices"]:
 
 misuse 'either --tsv or --json' devices --measure --tsv --json
 misuse '--tsv goes with --measure' devices --tsv
+misuse '--device goes with --measure' devices --device cpu
+run 1 'the reference is not measured' "$layerops" devices --measure --device reference
+says stderr 'reference: only processors and CUDA devices can be measured' '  and says so'
+run 1 'nor is a device that is not there' "$layerops" devices --measure --device cuda:99
+says stderr 'cuda:99' '  and says so'
 run 0 'layerops devices --measure --json' "$layerops" devices --measure --json
 empty stderr 'nothing on standard error: no progress bar in a pipe'
 check '  has what a processor has, in plausible sizes' python3 -c 'import json, sys
