@@ -51,6 +51,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/vary.h
 if HAVE_CUDA
 %C%_libbench_la_SOURCES += %D%/gate.cu %D%/peaks_cuda.cu
+-include %D%/gate.d %D%/peaks_cuda.d %D%/peers/cublaslt_activation.d
+CLEANFILES += %D%/*.d %D%/peers/*.d
 endif
 EXTRA_DIST += %D%/gate.cu %D%/peaks_cuda.cu
 %C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la

@@ -536,6 +536,24 @@ bool bench_session_row(struct bench_session *s, const struct bench_operands *ope
   return good;
 }
 
+/* ---- one call again and again ---- */
+
+static double time_repeated(void *state) {
+  struct bench_repeated *r = state;
+  return bench_clock_time(r->clock, bench_call_replay, r->call);
+}
+
+struct bench_contender bench_session_repeat(struct bench_session *s, int t, struct bench_call *call,
+                                            struct bench_repeated *repeated,
+                                            const struct bench_plan **plan) {
+  struct bench_target *target = &s->targets[t];
+  *repeated = (struct bench_repeated){call, &target->clock};
+  *plan = target->gate ? &s->timed_plan : &s->plan;
+  if (!target->gate) return (struct bench_contender){.run = bench_call_run, .state = call};
+  return (struct bench_contender){
+      .timed = time_repeated, .state = repeated, .calls = BENCH_FEW_CALLS};
+}
+
 /* ---- a line of LAYEROPS_VERBOSE ---- */
 
 static bool report_replay(struct bench_session *s, const struct bench_line *line,
@@ -583,8 +601,10 @@ bool bench_session_replay(struct bench_session *s, const struct bench_line *line
     bench_call_free(&call);
     return true;
   }
-  good = bench_measure(&(struct bench_contender){.run = bench_call_run, .state = &call}, 1,
-                       &s->plan, &stats);
+  struct bench_repeated repeated;
+  const struct bench_plan *plan;
+  struct bench_contender contender = bench_session_repeat(s, t, &call, &repeated, &plan);
+  good = bench_measure(&contender, 1, plan, &stats);
   if (good && stats.failed) {
     s->faults++;
     fprintf(stderr, "layerops bench: --replay: %s\n", layerops_last_error());

@@ -54,7 +54,18 @@ bool bench_session_load_peers(struct bench_session *session);
    device cannot do is told and left out. */
 bool bench_session_row(struct bench_session *session, const struct bench_operands *operands, int t);
 
-/* The same for a line of LAYEROPS_VERBOSE. */
+/* One call, warm, again and again: a contender that a CUDA device times as a graph; and its plan.
+ */
+struct bench_repeated {
+  struct bench_call *call;
+  struct bench_clock *clock;
+};
+struct bench_contender bench_session_repeat(struct bench_session *session, int t,
+                                            struct bench_call *call,
+                                            struct bench_repeated *repeated,
+                                            const struct bench_plan **plan);
+
+/* The same as bench_session_row for a line of LAYEROPS_VERBOSE. */
 bool bench_session_replay(struct bench_session *session, const struct bench_line *line, int t);
 
 /* Ends the report. */
