@@ -278,17 +278,18 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
    chain of k roundings stays below 6 sqrt(k) units of f32 but with a probability of 2 exp(-18) an
    entry (Higham and Mary, 2019), sums of integers are exact; a few more for bias and activation,
    whose slope is below 1.13; and the rounding of what is stored. */
-static double tolerance(const struct bench_operands *o, double size, double y) {
+static double tolerance(const struct bench_operands *o, bool parts, double size, double y) {
   double chain = o->scale_w ? 0 : 6 * sqrt((double)o->row->k);
-  double sum = ((chain + 8) * 0x1p-24 + 2.01 * o->type->truncation) * size;
+  double part = parts ? o->type->rounding : 0; /* of two halves as large as their terms */
+  double sum = ((chain + 8) * 0x1p-24 + 2.01 * o->type->truncation + part) * size;
   return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal +
          0.5 * o->scale_y;
 }
 
-static void check_entry(const struct bench_operands *o, int activation, int64_t i, int64_t j,
-                        struct bench_check *check) {
+static void check_entry(const struct bench_operands *o, struct bench_latitude latitude, int64_t i,
+                        int64_t j, struct bench_check *check) {
   double size, z = exact(o, i, j, &size), step = o->scale_y;
-  double expected = activate(activation, z);
+  double expected = activate(latitude.activation, z);
   double got = bench_load(bench_type_y(o->type), o->y, i * o->row->n + j);
   if (step > 0) {
     got *= step;
@@ -296,7 +297,7 @@ static void check_entry(const struct bench_operands *o, int activation, int64_t 
   }
   double distance = fabs(got - expected);
   double error = isnan(got) ? INFINITY : distance == 0 ? 0 : distance / fmax(size, fabs(expected));
-  bool wrong = !(distance <= tolerance(o, size, expected));
+  bool wrong = !(distance <= tolerance(o, latitude.parts, size, expected));
   if (wrong) check->wrong = true;
   if (error < check->max_rel_err) return;
   check->max_rel_err = error;
@@ -315,20 +316,21 @@ static int64_t pick(uint64_t *state, int64_t size) {
 }
 
 struct bench_check bench_operands_check(const struct bench_operands *o) {
-  return bench_operands_check_as(o, o->row->activation);
+  return bench_operands_check_as(o, (struct bench_latitude){.activation = o->row->activation});
 }
 
-struct bench_check bench_operands_check_as(const struct bench_operands *o, int activation) {
+struct bench_check bench_operands_check_as(const struct bench_operands *o,
+                                           struct bench_latitude latitude) {
   struct bench_check check = {0};
   int64_t m = o->row->m, n = o->row->n;
   uint64_t state = 1;
   if (m <= MAX_SAMPLES / n) {
-    for (int64_t i = 0; i < m * n; i++) check_entry(o, activation, i / n, i % n, &check);
+    for (int64_t i = 0; i < m * n; i++) check_entry(o, latitude, i / n, i % n, &check);
     return check;
   }
   for (int i = 0; i < MAX_SAMPLES; i++) {
     int64_t row = pick(&state, m);
-    check_entry(o, activation, row, pick(&state, n), &check);
+    check_entry(o, latitude, row, pick(&state, n), &check);
   }
   return check;
 }

@@ -75,9 +75,16 @@ struct bench_check {
   double got, expected;
 };
 
-/* Compares y with float64 at up to 1024 entries: the corners, the edges, the rest at random.
-   activation: the row's, or another. */
-struct bench_check bench_operands_check_as(const struct bench_operands *operands, int activation);
+/* What a result may be besides the library's own: of another activation, and with parts of its sums
+   rounded to Y's type. */
+struct bench_latitude {
+  int activation;
+  bool parts;
+};
+
+/* Compares y with float64 at up to 1024 entries: the corners, the edges, the rest at random. */
+struct bench_check bench_operands_check_as(const struct bench_operands *operands,
+                                           struct bench_latitude latitude);
 struct bench_check bench_operands_check(const struct bench_operands *operands);
 
 /* One element as a double; writing rounds to nearest even. */

@@ -5,14 +5,15 @@
 
 #include "bench/peaks_cuda.h"
 
-#define REPEATS      7
-#define CHAINS       8 /* independent accumulators a warp */
-#define STEPS        2048
-#define MOST_WARPS   16
-#define COPY_THREADS 512
-#define COPY_LOADS   8 /* of 16 bytes, that a thread has under way */
-#define MEMORY_BYTES ((size_t)1 << 30)
-#define L2_PASSES    16
+#define REPEATS       7
+#define CHAINS        8 /* independent accumulators a warp */
+#define STEPS         8192
+#define MOST_WARPS    16
+#define COPY_THREADS  512
+#define COPY_LOADS    8 /* of 16 bytes, that a thread has under way */
+#define MEMORY_BYTES  ((size_t)1 << 30)
+#define MEMORY_PASSES 4
+#define L2_PASSES     64
 
 /* ---- instructions ----
    Each: what one of them computes (a multiply-add counts two), its fragments in registers, and
@@ -143,23 +144,29 @@ static __global__ void copy(const uint4 *from, uint4 *to) {
   for (int j = 0; j < COPY_LOADS; j++) to[first + (size_t)j * COPY_THREADS] = v[j];
 }
 
-static __global__ void read(const uint4 *from, size_t count, unsigned *sink) {
-  const size_t stride = (size_t)gridDim.x * (COPY_THREADS * COPY_LOADS);
+static __device__ unsigned read_slab(const uint4 *from) {
   unsigned any = 0;
-  for (size_t at = (size_t)blockIdx.x * (COPY_THREADS * COPY_LOADS); at < count; at += stride) {
-    uint4 v[COPY_LOADS];
+  uint4 v[COPY_LOADS];
 #pragma unroll
-    for (int j = 0; j < COPY_LOADS; j++) v[j] = from[at + threadIdx.x + (size_t)j * COPY_THREADS];
+  for (int j = 0; j < COPY_LOADS; j++) v[j] = __ldcg(from + threadIdx.x + j * COPY_THREADS);
 #pragma unroll
-    for (int j = 0; j < COPY_LOADS; j++) any |= v[j].x | v[j].y | v[j].z | v[j].w;
-  }
+  for (int j = 0; j < COPY_LOADS; j++) any |= v[j].x | v[j].y | v[j].z | v[j].w;
+  return any;
+}
+
+/* The blocks go over all of it PASSES times. */
+static __global__ void read(const uint4 *from, size_t count, int passes, unsigned *sink) {
+  const size_t each = COPY_THREADS * COPY_LOADS, stride = gridDim.x * each;
+  unsigned any = 0;
+  for (int pass = 0; pass < passes; pass++)
+    for (size_t at = blockIdx.x * each; at < count; at += stride) any |= read_slab(from + at);
   if (any) *sink = any; /* the memory holds zeros */
 }
 
 /* ---- measuring ---- */
 
 struct work {
-  int sms, warps;
+  int sms, warps; /* warps: an SM's of a kernel that computes; of one that reads, waves of blocks */
   size_t l2, bytes;
   char *memory;
   void *sink;
@@ -173,17 +180,22 @@ static const size_t slab = COPY_LOADS * COPY_THREADS * sizeof(uint4);
 
 static void launch_copy(const work *w) {
   const size_t half = w->bytes / 2;
-  copy<<<(unsigned)(half / slab), COPY_THREADS>>>((const uint4 *)w->memory,
-                                                  (uint4 *)(w->memory + half));
+  for (int i = 0; i < MEMORY_PASSES; i++)
+    copy<<<(unsigned)(half / slab), COPY_THREADS>>>((const uint4 *)w->memory,
+                                                    (uint4 *)(w->memory + half));
+}
+
+static void launch_read_passes(const work *w, int passes) {
+  read<<<(unsigned)(w->warps * w->sms), COPY_THREADS>>>(
+      (const uint4 *)w->memory, w->bytes / sizeof(uint4), passes, (unsigned *)w->sink);
 }
 
 static void launch_read(const work *w) {
-  read<<<8 * w->sms, COPY_THREADS>>>((const uint4 *)w->memory, w->bytes / sizeof(uint4),
-                                     (unsigned *)w->sink);
+  launch_read_passes(w, MEMORY_PASSES);
 }
 
 static void launch_read_l2(const work *w) {
-  for (int i = 0; i < L2_PASSES; i++) launch_read(w);
+  launch_read_passes(w, L2_PASSES);
 }
 
 static const struct entry {
@@ -202,8 +214,8 @@ static const struct entry {
     COMPUTE(i8_k32),
     COMPUTE(i8_k16),
     {launch_read_l2, 0, [](const work *w) { return w->l2 / 2; }, L2_PASSES},
-    {launch_copy, 0, [](const work *) { return MEMORY_BYTES; }, 1},
-    {launch_read, 0, [](const work *) { return MEMORY_BYTES; }, 1},
+    {launch_copy, 0, [](const work *) { return MEMORY_BYTES; }, MEMORY_PASSES},
+    {launch_read, 0, [](const work *) { return MEMORY_BYTES; }, MEMORY_PASSES},
 };
 
 extern "C" const struct cuda_peak cuda_peaks[] = {
@@ -239,15 +251,11 @@ static double least_time(const entry *e, const work *w) {
 
 static double best_rate(const entry *e, work *w) {
   double best = 0;
-  if (e->bytes) {
-    double seconds = least_time(e, w);
-    return seconds > 0 ? (double)w->bytes * e->passes / seconds : 0;
-  }
   for (w->warps = 4; w->warps <= MOST_WARPS; w->warps *= 2) {
     double seconds = least_time(e, w);
     if (!(seconds > 0)) return 0;
-    double rate = e->operations * w->warps * w->sms / seconds;
-    if (rate > best) best = rate;
+    double amount = e->bytes ? (double)w->bytes * e->passes : e->operations * w->warps * w->sms;
+    if (amount / seconds > best) best = amount / seconds;
   }
   return best;
 }

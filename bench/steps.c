@@ -206,7 +206,8 @@ layerops_status bench_steps_poison(const struct bench_steps *s) {
   return s->way == BENCH_CHAIN ? write_matrix(s, &s->ring[0], s->layers[0]->x) : LAYEROPS_OK;
 }
 
-static layerops_status check_layer(const struct bench_steps *s, int layer, int activation, void *x,
+static layerops_status check_layer(const struct bench_steps *s, int layer,
+                                   struct bench_latitude latitude, void *x,
                                    struct bench_check *check) {
   struct bench_call_operands last = last_of(s, layer);
   struct bench_operands o = *last.host;
@@ -217,14 +218,14 @@ static layerops_status check_layer(const struct bench_steps *s, int layer, int a
     o.x = x;
   }
   TRY(layerops_buffer_read(s->ctx, y, o.y, layerops_buffer_bytes(y)));
-  struct bench_check found = bench_operands_check_as(&o, activation);
+  struct bench_check found = bench_operands_check_as(&o, latitude);
   if (!layer || found.wrong > check->wrong ||
       (found.wrong == check->wrong && found.max_rel_err > check->max_rel_err))
     *check = found;
   return LAYEROPS_OK;
 }
 
-layerops_status bench_steps_check(const struct bench_steps *s, int activation,
+layerops_status bench_steps_check(const struct bench_steps *s, struct bench_latitude latitude,
                                   struct bench_check *check) {
   const struct bench_row *row = s->layers[0]->row;
   int64_t widest = row->n > row->k ? row->n : row->k;
@@ -235,7 +236,7 @@ layerops_status bench_steps_check(const struct bench_steps *s, int activation,
   }
   layerops_status status = LAYEROPS_OK;
   for (int layer = 0; status == LAYEROPS_OK && layer < s->layer_count; layer++)
-    status = check_layer(s, layer, activation, x, check);
+    status = check_layer(s, layer, latitude, x, check);
   free(x);
   return status;
 }

@@ -76,9 +76,8 @@ struct bench_step *bench_steps_list(const struct bench_steps *steps);
 /* Fills the outputs to be checked with NaN, or the first X of a chain with its data. */
 layerops_status bench_steps_poison(const struct bench_steps *steps);
 
-/* Waits, and checks the last call of each layer, with what was its X. activation: the row's, or
-   another. */
-layerops_status bench_steps_check(const struct bench_steps *steps, int activation,
+/* Waits, and checks the last call of each layer, with what was its X. */
+layerops_status bench_steps_check(const struct bench_steps *steps, struct bench_latitude latitude,
                                   struct bench_check *check);
 
 /* The element type of the library of that name. */

@@ -264,6 +264,23 @@ static void test_tf32(struct bench_row row) {
   }
 }
 
+/* What a peer may do, and the library may not. */
+static void test_latitude(struct bench_row row) {
+  const struct bench_latitude own = {.activation = row.activation};
+  const struct bench_latitude parts = {.activation = row.activation, .parts = true};
+  struct bench_operands o;
+  if (!bench_operands_make(&row, bench_type_find("f16"), 3, &o)) return;
+  answer(&o, 0, 0x1p-10);
+  ok(bench_operands_check_as(&o, own).wrong && !bench_operands_check_as(&o, parts).wrong,
+     "2^-10 beside the answer is right in f16 where parts of the sum may be rounded");
+  answer(&o, 0, 0x1p-5);
+  ok(bench_operands_check_as(&o, parts).wrong, "2^-5 is not");
+  answer(&o, -1, 0);
+  ok(bench_operands_check_as(&o, (struct bench_latitude){.activation = 6}).wrong,
+     "another activation is wrong");
+  bench_operands_free(&o);
+}
+
 /* Half of W gives half of what was before the bias. */
 static void test_damp(struct bench_row row, const struct bench_type *type) {
   struct bench_operands o, half;
@@ -299,6 +316,7 @@ static void test_checks(void) {
      "X of int8 is i8 on CUDA devices, else u8");
   test_check(bytes, dense);
   test_tf32(dense);
+  test_latitude(dense);
   test_damp(dense, bench_types);
   test_damp(dense, bytes);
   test_check(bench_types, sparse);

@@ -66,6 +66,10 @@ static int wrong_list(const struct bench_steps *s, const struct case_ *c) {
   return wrong;
 }
 
+static struct bench_latitude latitude_of(const struct bench_steps *s) {
+  return (struct bench_latitude){.activation = s->layers[0]->row->activation};
+}
+
 static void spoil(const struct bench_steps *s, int64_t call, const char *what) {
   struct bench_check check = {0};
   struct bench_set v = bench_steps_at(s, call).views;
@@ -74,7 +78,7 @@ static void spoil(const struct bench_steps *s, int64_t call, const char *what) {
   if (layerops_buffer_read_at(s->ctx, v.y.buffer, at, &old, sizeof old)) return;
   other = old + 0.25f;
   layerops_buffer_write_at(s->ctx, v.y.buffer, at, &other, sizeof other);
-  ok(bench_steps_check(s, s->layers[0]->row->activation, &check) == LAYEROPS_OK && check.wrong,
+  ok(bench_steps_check(s, latitude_of(s), &check) == LAYEROPS_OK && check.wrong,
      "an entry of %s that is wrong is found", what);
   layerops_buffer_write_at(s->ctx, v.y.buffer, at, &old, sizeof old);
 }
@@ -82,13 +86,12 @@ static void spoil(const struct bench_steps *s, int64_t call, const char *what) {
 static void test_calls(const struct bench_steps *s) {
   struct bench_call call;
   struct bench_check check = {0};
-  const int activation = s->layers[0]->row->activation;
   layerops_status status = bench_call_steps(s, false, &call);
   if (status == LAYEROPS_OK) status = bench_call_record(&call);
   ok(status == LAYEROPS_OK && bench_steps_poison(s) == LAYEROPS_OK, "the list is recorded");
-  ok(bench_steps_check(s, activation, &check) == LAYEROPS_OK && check.wrong,
+  ok(bench_steps_check(s, latitude_of(s), &check) == LAYEROPS_OK && check.wrong,
      "nothing was computed yet");
-  ok(bench_call_replay(&call) && bench_steps_check(s, activation, &check) == LAYEROPS_OK &&
+  ok(bench_call_replay(&call) && bench_steps_check(s, latitude_of(s), &check) == LAYEROPS_OK &&
          !check.wrong,
      "the replay is right: %g", check.max_rel_err);
   spoil(s, s->count - 1, "the last result");
