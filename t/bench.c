@@ -270,10 +270,13 @@ static void test_latitude(struct bench_row row) {
   const struct bench_latitude parts = {.activation = row.activation, .parts = true};
   struct bench_operands o;
   if (!bench_operands_make(&row, bench_type_find("f16"), 3, &o)) return;
-  answer(&o, 0, 0x1p-10);
+  answer(&o, -1, 0);
+  int64_t zero = 0; /* an entry that ReLU cut off: its own rounding explains nothing */
+  while (zero + 1 < row.m * row.n && bench_load(o.type, o.y, zero) != 0) zero++;
+  answer(&o, zero, 0x1p-10);
   ok(bench_operands_check_as(&o, own).wrong && !bench_operands_check_as(&o, parts).wrong,
      "2^-10 beside the answer is right in f16 where parts of the sum may be rounded");
-  answer(&o, 0, 0x1p-5);
+  answer(&o, zero, 0x1p-5);
   ok(bench_operands_check_as(&o, parts).wrong, "2^-5 is not");
   answer(&o, -1, 0);
   ok(bench_operands_check_as(&o, (struct bench_latitude){.activation = 6}).wrong,
