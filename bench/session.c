@@ -129,14 +129,21 @@ static layerops_status open_gated(struct bench_target *target, layerops_open_arg
   return layerops_open_with(args, &target->ctx);
 }
 
+/* Then each call waits for its end, which must not lie behind a closed gate. */
+static bool is_verbose(void) {
+  const char *level = getenv("LAYEROPS_VERBOSE");
+  return level && atoi(level) > 0;
+}
+
 static layerops_status open_target(struct bench_target *target, layerops_open_args *args) {
   layerops_status status = layerops_open_with(args, &target->ctx);
   if (status == LAYEROPS_OK) status = layerops_context_info(target->ctx, &target->info);
   if (status != LAYEROPS_OK) return status;
   find_kind(target);
   status = open_gated(target, args);
-  return status == LAYEROPS_OK ? bench_clock_make(target->ctx, target->gate, &target->clock)
-                               : status;
+  return status == LAYEROPS_OK
+             ? bench_clock_make(target->ctx, is_verbose() ? NULL : target->gate, &target->clock)
+             : status;
 }
 
 bool bench_session_open(struct bench_session *s, const char *device, int threads) {

@@ -65,40 +65,64 @@ extern "C" bool bench_cuda_activation(void *y, int64_t count, const char *dtype,
   return cudaGetLastError() == cudaSuccess;
 }
 
+/* ---- integers ---- */
+
+#define QUADS 4 /* that a thread has under way */
+
 struct scales {
-  float x, y;
+  float x, to_y;
   const float *w, *bias;
 };
 
-static __device__ signed char requantised(int sum, int64_t column, scales s, int activation) {
-  const float z = (float)sum * (s.x * s.w[column]) + s.bias[column];
-  return (signed char)fmaxf(-128, fminf(127, rintf(activate(z, activation) / s.y)));
+static __device__ signed char requantised(int sum, float scale, float bias, float to_y,
+                                          int activation) {
+  const float z = (float)sum * scale + bias;
+  return (signed char)fmaxf(-128, fminf(127, rintf(activate(z, activation) * to_y)));
+}
+
+/* Columns whose number 4 divides: a quad lies in one row. */
+static __global__ void requantise_quads(const int4 *sums, char4 *y, int64_t quads, int quads_a_row,
+                                        scales s, int activation) {
+  const int64_t first = (int64_t)blockIdx.x * (THREADS * QUADS) + threadIdx.x;
+  const unsigned columns = quads_a_row;
+  int4 sum[QUADS];
+#pragma unroll
+  for (int j = 0; j < QUADS; j++) {
+    const int64_t i = first + j * THREADS;
+    if (i < quads) sum[j] = sums[i];
+  }
+#pragma unroll
+  for (int j = 0; j < QUADS; j++) {
+    const int64_t i = first + j * THREADS;
+    if (i >= quads) return;
+    const int64_t column = i >> 32 ? i % columns : (unsigned)i % columns;
+    const float4 w = ((const float4 *)s.w)[column], bias = ((const float4 *)s.bias)[column];
+    y[i] = make_char4(requantised(sum[j].x, s.x * w.x, bias.x, s.to_y, activation),
+                      requantised(sum[j].y, s.x * w.y, bias.y, s.to_y, activation),
+                      requantised(sum[j].z, s.x * w.z, bias.z, s.to_y, activation),
+                      requantised(sum[j].w, s.x * w.w, bias.w, s.to_y, activation));
+  }
 }
 
 static __global__ void requantise(const int32_t *sums, signed char *y, int64_t count, int64_t n,
                                   scales s, int activation) {
-  const int64_t i = first_of_thread();
-  int64_t column = i % n;
-  quad<int32_t> sum;
-  quad<signed char> q;
-  if (i + QUAD <= count) {
-    sum = *(const quad<int32_t> *)(sums + i);
-#pragma unroll
-    for (int j = 0; j < QUAD; j++) {
-      q.e[j] = requantised(sum.e[j], column, s, activation);
-      if (++column == n) column = 0;
-    }
-    *(quad<signed char> *)(y + i) = q;
-    return;
-  }
-  for (int64_t j = i; j < count; j++) y[j] = requantised(sums[j], j % n, s, activation);
+  const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (i >= count) return;
+  const int64_t column = i >> 32 ? i % n : (unsigned)i % (unsigned)n;
+  y[i] = requantised(sums[i], s.x * s.w[column], s.bias[column], s.to_y, activation);
 }
 
 extern "C" bool bench_cuda_requantise(const void *sums, void *y, int64_t m, int64_t n,
                                       float scale_x, const float *scale_w, const void *bias,
                                       float scale_y, int activation, cudaStream_t stream) {
-  const scales s = {scale_x, scale_y, scale_w, (const float *)bias};
-  requantise<<<blocks_for(m * n), THREADS, 0, stream>>>((const int32_t *)sums, (signed char *)y,
-                                                        m * n, n, s, activation);
+  const scales s = {scale_x, 1 / scale_y, scale_w, (const float *)bias};
+  const int64_t count = m * n, each = n % 4 ? THREADS : THREADS * QUADS * 4;
+  const unsigned blocks = (unsigned)((count + each - 1) / each);
+  if (n % 4)
+    requantise<<<blocks, THREADS, 0, stream>>>((const int32_t *)sums, (signed char *)y, count, n, s,
+                                               activation);
+  else
+    requantise_quads<<<blocks, THREADS, 0, stream>>>((const int4 *)sums, (char4 *)y, count / 4,
+                                                     (int)(n / 4), s, activation);
   return cudaGetLastError() == cudaSuccess;
 }
