@@ -33,6 +33,8 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/peer.h \
 	%D%/peers.c \
 	%D%/peers.h \
+	%D%/race.c \
+	%D%/race.h \
 	%D%/replay.c \
 	%D%/replay.h \
 	%D%/report.c \
@@ -48,6 +50,7 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/training.c \
 	%D%/training.h \
 	%D%/vary.c \
+	%D%/verdict.c \
 	%D%/vary.h
 if HAVE_CUDA
 %C%_libbench_la_SOURCES += %D%/gate.cu %D%/peaks_cuda.cu
