@@ -26,31 +26,32 @@ layerops_type bench_element(const struct bench_type *type) {
   return LAYEROPS_NONE_TYPE;
 }
 
-/* ---- buffers ---- */
+/* ---- the buffer ----
+   All operands lie in one, since many allocations would take longer than what is measured. They are
+   placed twice: first to count the bytes, without a buffer. */
 
-/* A tight matrix in a buffer of its own, with this content (NULL: undefined). */
+#define BORDER 256 /* of each operand, in bytes */
+
+static int64_t bytes_of(const struct bench_type *type, int64_t rows, int64_t cols) {
+  return rows * cols * (int64_t)type->size;
+}
+
+/* A tight matrix with this content (NULL: undefined). */
 static layerops_status place(struct bench_steps *s, const struct bench_type *type, const void *host,
                              int64_t rows, int64_t cols, layerops_matrix *matrix) {
-  if (s->buffer_count == s->buffer_capacity) {
-    int64_t capacity = 2 * s->buffer_capacity + 16;
-    layerops_buffer **more = realloc(s->buffers, (size_t)capacity * sizeof(layerops_buffer *));
-    if (!more) return LAYEROPS_ERROR_OUT_OF_MEMORY;
-    s->buffers = more;
-    s->buffer_capacity = capacity;
-  }
-  layerops_buffer **buffer = &s->buffers[s->buffer_count];
-  int64_t bytes = rows * cols * (int64_t)type->size;
-  TRY(host ? layerops_buffer_from(s->ctx, host, bytes, buffer)
-           : layerops_buffer_create(s->ctx, bytes, buffer));
-  s->buffer_count++;
-  *matrix = layerops_matrix_of(*buffer, bench_element(type), rows, cols);
-  return LAYEROPS_OK;
+  const int64_t at = s->used, bytes = bytes_of(type, rows, cols);
+  s->used += (bytes + BORDER - 1) / BORDER * BORDER;
+  if (!s->buffer) return LAYEROPS_OK;
+  *matrix = layerops_matrix_of(s->buffer, bench_element(type), rows, cols);
+  matrix->offset = at / (int64_t)type->size;
+  return host ? layerops_buffer_write_at(s->ctx, s->buffer, at, host, bytes) : LAYEROPS_OK;
 }
 
 static const struct bench_type f32 = {.element = "f32", .size = sizeof(float)};
 
 static layerops_status place_blocks(struct bench_steps *s, const struct bench_operands *o,
                                     layerops_bsr **bsr) {
+  if (!s->buffer) return LAYEROPS_OK;
   layerops_bsr_args args = {.rows = o->row->n,
                             .cols = o->row->k,
                             .block = o->row->block,
@@ -88,6 +89,16 @@ static layerops_status place_ring(struct bench_steps *s, const struct bench_oper
 static layerops_status place_scales(struct bench_steps *s, const struct bench_operands *o) {
   if (o->scale_w) TRY(place(s, &f32, &o->scale_x, 1, 1, &s->scale_x));
   if (o->scale_y > 0) TRY(place(s, &f32, &o->scale_y, 1, 1, &s->scale_y));
+  return LAYEROPS_OK;
+}
+
+static layerops_status place_all(struct bench_steps *s) {
+  const struct bench_operands *o = s->layers[0];
+  s->used = 0;
+  TRY(place_scales(s, o));
+  if (s->way == BENCH_CHAIN) TRY(place_ring(s, o));
+  for (int64_t i = 0; i < s->set_count; i++)
+    TRY(place_set(s, s->layers[i % s->layer_count], &s->sets[i]));
   return LAYEROPS_OK;
 }
 
@@ -143,18 +154,15 @@ layerops_status bench_steps_make(layerops_context *ctx, const struct bench_opera
   s->set_count = sets_of(s, residency);
   s->sets = calloc((size_t)s->set_count, sizeof *s->sets);
   if (!s->sets) return LAYEROPS_ERROR_OUT_OF_MEMORY;
-  TRY(place_scales(s, operands));
-  if (way == BENCH_CHAIN) TRY(place_ring(s, operands));
-  for (int64_t i = 0; i < s->set_count; i++)
-    TRY(place_set(s, s->layers[i % s->layer_count], &s->sets[i]));
-  return LAYEROPS_OK;
+  TRY(place_all(s));
+  TRY(layerops_buffer_create(ctx, s->used, &s->buffer));
+  return place_all(s);
 }
 
 void bench_steps_free(struct bench_steps *s) {
   for (int64_t i = 0; s->sets && i < s->set_count; i++) layerops_bsr_destroy(s->sets[i].bsr);
-  for (int64_t i = 0; i < s->buffer_count; i++) layerops_buffer_destroy(s->buffers[i]);
+  layerops_buffer_destroy(s->buffer);
   if (s->layer_count == 2) bench_operands_free(&s->back);
-  free(s->buffers);
   free(s->sets);
   *s = (struct bench_steps){0};
 }
@@ -169,26 +177,44 @@ struct bench_call_operands bench_steps_at(const struct bench_steps *s, int64_t c
   return at;
 }
 
+/* NULL for an absent one. */
+static void *native(const layerops_matrix *m) {
+  char *base = layerops_buffer_native(m->buffer);
+  return base ? base + m->offset * (int64_t)layerops_type_size(m->type) : NULL;
+}
+
 struct bench_step *bench_steps_list(const struct bench_steps *s) {
   struct bench_step *list = calloc((size_t)s->count, sizeof *list);
   for (int64_t i = 0; list && i < s->count; i++) {
     struct bench_set v = bench_steps_at(s, i).views;
     list[i] = (struct bench_step){.layer = (int)(i % s->layer_count),
-                                  .x = layerops_buffer_native(v.x.buffer),
-                                  .w = layerops_buffer_native(v.w.buffer),
-                                  .bias = layerops_buffer_native(v.bias.buffer),
-                                  .y = layerops_buffer_native(v.y.buffer),
-                                  .scale_w = layerops_buffer_native(v.scale_w.buffer)};
+                                  .x = native(&v.x),
+                                  .w = native(&v.w),
+                                  .bias = native(&v.bias),
+                                  .y = native(&v.y),
+                                  .scale_w = native(&v.scale_w)};
   }
   return list;
 }
 
 /* ---- right or wrong ---- */
 
-static layerops_status write_matrix(const struct bench_steps *s, const layerops_matrix *matrix,
+static int64_t matrix_bytes(const layerops_matrix *m) {
+  return m->rows * m->cols * (int64_t)layerops_type_size(m->type);
+}
+
+static int64_t matrix_at(const layerops_matrix *m) {
+  return m->offset * (int64_t)layerops_type_size(m->type);
+}
+
+static layerops_status write_matrix(const struct bench_steps *s, const layerops_matrix *m,
                                     const void *host) {
-  int64_t bytes = layerops_buffer_bytes(matrix->buffer);
-  return layerops_buffer_write(s->ctx, matrix->buffer, host, bytes);
+  return layerops_buffer_write_at(s->ctx, m->buffer, matrix_at(m), host, matrix_bytes(m));
+}
+
+static layerops_status read_matrix(const struct bench_steps *s, const layerops_matrix *m,
+                                   void *host) {
+  return layerops_buffer_read_at(s->ctx, m->buffer, matrix_at(m), host, matrix_bytes(m));
 }
 
 /* The last call of a layer. */
@@ -211,13 +237,11 @@ static layerops_status check_layer(const struct bench_steps *s, int layer,
                                    struct bench_check *check) {
   struct bench_call_operands last = last_of(s, layer);
   struct bench_operands o = *last.host;
-  layerops_buffer *y = last.views.y.buffer;
   if (x) {
-    int64_t bytes = layerops_buffer_bytes(last.views.x.buffer);
-    TRY(layerops_buffer_read(s->ctx, last.views.x.buffer, x, bytes));
+    TRY(read_matrix(s, &last.views.x, x));
     o.x = x;
   }
-  TRY(layerops_buffer_read(s->ctx, y, o.y, layerops_buffer_bytes(y)));
+  TRY(read_matrix(s, &last.views.y, o.y));
   struct bench_check found = bench_operands_check_as(&o, latitude);
   if (!layer || found.wrong > check->wrong ||
       (found.wrong == check->wrong && found.max_rel_err > check->max_rel_err))

@@ -49,8 +49,8 @@ struct bench_steps {
   int64_t set_count;                /* set i holds the weights of layer i % layer_count */
   layerops_matrix ring[BENCH_RING]; /* of a chain: Y and X */
   layerops_matrix scale_x, scale_y;
-  layerops_buffer **buffers;
-  int64_t buffer_count, buffer_capacity;
+  layerops_buffer *buffer;
+  int64_t used;    /* bytes of it */
   const char *why; /* what a refusal means; NULL: the library's last error says it */
 };
 

@@ -9,20 +9,23 @@
 #define THREADS 256
 #define QUAD    4 /* elements a thread */
 
+static __device__ float sigmoid(float z) {
+  return __fdividef(1, 1 + __expf(-z));
+}
+
 static __device__ float activate(float z, int activation) {
   switch (activation) {
   case 1:
     return z < 0 ? 0 : z;
   case 2:
     return z < 0 ? 0.01f * z : z;
-  case 3:
-    return 0.5f * z * (1 + erff(z * 0.70710678f));
+  case 3: /* in the tanh form, as cuBLASLt's own is */
   case 4:
-    return 0.5f * z * (1 + tanhf(0.79788456f * (z + 0.044715f * z * z * z)));
+    return z * sigmoid(1.59576912f * (z + 0.044715f * z * z * z));
   case 5:
-    return z / (1 + __expf(-z));
+    return z * sigmoid(z);
   case 6:
-    return 1 / (1 + __expf(-z));
+    return sigmoid(z);
   case 7:
     return tanhf(z);
   default:
@@ -36,11 +39,11 @@ static __device__ int64_t first_of_thread() {
   return ((int64_t)blockIdx.x * THREADS + threadIdx.x) * QUAD;
 }
 
-static unsigned blocks_for(int64_t count) {
-  return (unsigned)((count + THREADS * QUAD - 1) / (THREADS * QUAD));
+static unsigned blocks_of(int64_t count, int64_t each) {
+  return (unsigned)((count + each - 1) / each);
 }
 
-/* y comes from cudaMalloc: quads are aligned. */
+/* y is the start of an operand, which is aligned. */
 template <typename T> static __global__ void pass(T *y, int64_t count, int activation) {
   const int64_t i = first_of_thread();
   if (i + QUAD <= count) {
@@ -55,7 +58,7 @@ template <typename T> static __global__ void pass(T *y, int64_t count, int activ
 
 extern "C" bool bench_cuda_activation(void *y, int64_t count, const char *dtype, int activation,
                                       cudaStream_t stream) {
-  const unsigned blocks = blocks_for(count);
+  const unsigned blocks = blocks_of(count, THREADS * QUAD);
   if (!strcmp(dtype, "f16"))
     pass<<<blocks, THREADS, 0, stream>>>((__half *)y, count, activation);
   else if (!strcmp(dtype, "bf16"))
@@ -67,8 +70,6 @@ extern "C" bool bench_cuda_activation(void *y, int64_t count, const char *dtype,
 
 /* ---- integers ---- */
 
-#define QUADS 4 /* that a thread has under way */
-
 struct scales {
   float x, to_y;
   const float *w, *bias;
@@ -76,11 +77,14 @@ struct scales {
 
 static __device__ signed char requantised(int sum, float scale, float bias, float to_y,
                                           int activation) {
-  const float z = (float)sum * scale + bias;
-  return (signed char)fmaxf(-128, fminf(127, rintf(activate(z, activation) * to_y)));
+  const float y = activate((float)sum * scale + bias, activation) * to_y;
+  int rounded;
+  asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(rounded) : "f"(y));
+  return (signed char)rounded;
 }
 
-/* Columns whose number 4 divides: a quad lies in one row. */
+/* Columns whose number 4 divides: a quad lies in one row. A thread has QUADS of them under way. */
+template <int QUADS>
 static __global__ void requantise_quads(const int4 *sums, char4 *y, int64_t quads, int quads_a_row,
                                         scales s, int activation) {
   const int64_t first = (int64_t)blockIdx.x * (THREADS * QUADS) + threadIdx.x;
@@ -112,17 +116,23 @@ static __global__ void requantise(const int32_t *sums, signed char *y, int64_t c
   y[i] = requantised(sums[i], s.x * s.w[column], s.bias[column], s.to_y, activation);
 }
 
+#define MANY_QUADS   4
+#define FEW_ELEMENTS (1 << 20) /* many quads a thread would leave them on few SMs */
+
 extern "C" bool bench_cuda_requantise(const void *sums, void *y, int64_t m, int64_t n,
                                       float scale_x, const float *scale_w, const void *bias,
                                       float scale_y, int activation, cudaStream_t stream) {
   const scales s = {scale_x, 1 / scale_y, scale_w, (const float *)bias};
-  const int64_t count = m * n, each = n % 4 ? THREADS : THREADS * QUADS * 4;
-  const unsigned blocks = (unsigned)((count + each - 1) / each);
+  const int64_t count = m * n, quads = count / 4;
+  const int quads_a_row = (int)(n / 4);
   if (n % 4)
-    requantise<<<blocks, THREADS, 0, stream>>>((const int32_t *)sums, (signed char *)y, count, n, s,
-                                               activation);
+    requantise<<<blocks_of(count, THREADS), THREADS, 0, stream>>>(
+        (const int32_t *)sums, (signed char *)y, count, n, s, activation);
+  else if (count < FEW_ELEMENTS)
+    requantise_quads<1><<<blocks_of(quads, THREADS), THREADS, 0, stream>>>(
+        (const int4 *)sums, (char4 *)y, quads, quads_a_row, s, activation);
   else
-    requantise_quads<<<blocks, THREADS, 0, stream>>>((const int4 *)sums, (char4 *)y, count / 4,
-                                                     (int)(n / 4), s, activation);
+    requantise_quads<MANY_QUADS><<<blocks_of(quads, THREADS * MANY_QUADS), THREADS, 0, stream>>>(
+        (const int4 *)sums, (char4 *)y, quads, quads_a_row, s, activation);
   return cudaGetLastError() == cudaSuccess;
 }
