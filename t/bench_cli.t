@@ -148,9 +148,12 @@ like 'it is named' 'huge: no memory for its data'
 like 'the next row is measured' "^small${tab}cpu"
 
 # ---- residency and way
-devices=cpu
-"$tool" devices | grep -q '^opencl:0.0 .*' && ! "$tool" devices | grep -q '^opencl .*absent' && devices='cpu opencl:0.0'
-for device in $devices; do
+"$tool" devices >"$scratch/devices"
+for device in cpu opencl:0.0 cuda:0; do
+  if ! grep "^$device " "$scratch/devices" | grep -qv ' absent: '; then
+    skip "warm and cold on $device" 'there is no such device'
+    continue
+  fi
   for way in graph chain alone; do
     check "warm and cold on $device, $way" "$tool" bench --suite "$layers" --device $device \
       --rows odd2,mnist_b64_l2 --residency both --way $way --weights both --tsv $quick
@@ -162,6 +165,36 @@ for device in $devices; do
     result $? 'a line for each row, kind of weights and residency' <"$scratch/rows.tsv"
   done
 done
+if grep '^cuda:0 ' "$scratch/devices" | grep -qv ' absent: '; then
+  check 'CUDA devices, without options' "$tool" bench --suite "$layers" --device cuda:0 --rows odd2 \
+    --bound measure --tsv $quick
+  table 'the table'
+  column 9 '[0-9.e+-]+' 'what the device reaches is measured'
+  column 10 plain 'weights are plain'
+  column 12 cold 'and cold'
+  check 'what CUDA devices reach' "$tool" devices --measure --device cuda:0 --tsv
+  like 'copying memory among it' "^memory${tab}copy${tab}0${tab}[0-9]+${tab}[0-9.e+]+${tab}B/s"
+  if [ -e "$top_builddir/bench/peers/.libs/cublaslt.so" ]; then
+    mkdir "$scratch/cublaslt"
+    ln -s "$(cd "$top_builddir/bench/peers/.libs" && pwd)/cublaslt.so" "$scratch/cublaslt"
+    for way in graph chain alone; do
+      for dtype in f32 f16 bf16 tf32; do
+        check "cublaslt, $dtype, $way" env "LAYEROPS_PEERS=$scratch/cublaslt" "$tool" bench \
+          --suite "$layers" --device cuda:0 --rows odd2,dlrm_top5,mnist_b64_l1 --dtype $dtype \
+          --way $way --residency both --peers --tsv $quick
+        table 'its table'
+        ! grep -q ' wrong: ' "$scratch/out"
+        result $? 'all of it is right' <"$scratch/out"
+        grep -c 'peer:cublaslt' "$scratch/rows.tsv" | grep -qx 6
+        result $? 'each row, warm and cold' <"$scratch/rows.tsv"
+      done
+    done
+  else
+    skip 'cublaslt' 'not in this build'
+  fi
+else
+  skip 'CUDA devices' 'there is none'
+fi
 check 'a cold block-sparse row' "$tool" bench --suite "$blocks" --device cpu --rows b1_2048_b32_d10 \
   --residency cold --way chain --tsv $quick
 table 'its table'

@@ -140,12 +140,13 @@ static const struct tool_option options[] = {
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
     {"bound", "FILE|measure", "a file, or measure",
-     "the device file for sol_pct, or measure: what this\nprocessor reaches now. Without it a "
-     "file that\ndescribes the device",
+     "the device file for sol_pct, or measure: what the\ndevice reaches now. Without it a file "
+     "that\n"
+     "describes the device",
      parse_text, FIELD(bound)},
-    {"rounds", "N", "a whole number from 1 to 4096", "turns of each contender (5)", parse_threads,
-     FIELD(rounds)},
-    {"seconds", "S", "a number above 0", "the least length of a turn (0.03)", parse_positive,
+    {"rounds", "N", "a whole number from 1 to 4096",
+     "turns of each contender (5; timed by the device 7)", parse_threads, FIELD(rounds)},
+    {"seconds", "S", "a number above 0", "the least length of a turn (0.03; 0.01)", parse_positive,
      FIELD(seconds)},
     {"seed", "N", "a whole number", "of the data (1)", parse_seed, FIELD(seed)},
     {"vary", "N", "a whole number of 1 or more",
