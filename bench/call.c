@@ -150,6 +150,12 @@ bool bench_call_run(void *state, int64_t calls) {
   return call->failed == LAYEROPS_OK;
 }
 
+bool bench_call_issue(void *state) {
+  struct bench_call *call = state;
+  call->failed = issue(call);
+  return call->failed == LAYEROPS_OK;
+}
+
 bool bench_call_replay(void *state) {
   struct bench_call *call = state;
   call->failed = layerops_graph_replay(call->graph);

@@ -55,6 +55,7 @@ layerops_status bench_call_record(struct bench_call *call);
 
 bool bench_call_run(void *call, int64_t calls); /* for struct bench_contender */
 bool bench_call_replay(void *call);             /* enqueues what was recorded, once */
+bool bench_call_issue(void *call);              /* enqueues one call */
 
 void bench_call_free(struct bench_call *call);
 

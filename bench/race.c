@@ -87,11 +87,11 @@ static double pack_time(const struct bench_entrant *e) {
 /* Records as many calls as the length of one asks for. */
 static layerops_status record_library(struct bench_entrant *e) {
   struct bench_steps *steps = &e->race->steps;
-  layerops_status status = bench_call_record(e->call);
-  if (status != LAYEROPS_OK || steps->count != BENCH_FEW_CALLS) return status;
-  double seconds = time_entrant(e);
-  if (seconds < 0 || seconds >= BENCH_SHORT_CALL * (double)steps->count) return status;
-  steps->count = BENCH_MANY_CALLS;
+  if (!bench_call_run(e->call, 1)) return e->call->failed;
+  if (steps->count == BENCH_FEW_CALLS) {
+    double seconds = bench_clock_time(e->race->list.clock, bench_call_issue, e->call);
+    if (seconds >= 0 && seconds < BENCH_SHORT_CALL) steps->count = BENCH_MANY_CALLS;
+  }
   return bench_call_record(e->call);
 }
 

@@ -16,7 +16,8 @@ struct bench_contender {
   bool (*run)(void *state, int64_t calls);
   void *state;
   /* In place of run, where a device has a clock: repeats a graph of so many calls once, and answers
-     how many seconds that took; negative: it failed. Then a sample is one repetition. */
+     how many seconds that took; negative: it failed. Then a sample is one repetition; the first one
+     counts as any. */
   double (*timed)(void *state);
   int64_t calls;
 };

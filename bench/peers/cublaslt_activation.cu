@@ -83,29 +83,27 @@ static __device__ signed char requantised(int sum, float scale, float bias, floa
   return (signed char)rounded;
 }
 
-/* Columns whose number 4 divides: a quad lies in one row. A thread has QUADS of them under way. */
+/* Columns whose number 4 divides: a quad lies in one row, and all quads of a thread, STRIDE apart,
+   in the same columns. */
 template <int QUADS>
-static __global__ void requantise_quads(const int4 *sums, char4 *y, int64_t quads, int quads_a_row,
-                                        scales s, int activation) {
-  const int64_t first = (int64_t)blockIdx.x * (THREADS * QUADS) + threadIdx.x;
-  const unsigned columns = quads_a_row;
+static __global__ void requantise_quads(const int4 *sums, char4 *y, int64_t quads, int64_t stride,
+                                        unsigned quads_a_row, scales s, int activation) {
+  const int64_t first = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+  if (first >= stride) return;
   int4 sum[QUADS];
 #pragma unroll
-  for (int j = 0; j < QUADS; j++) {
-    const int64_t i = first + j * THREADS;
-    if (i < quads) sum[j] = sums[i];
-  }
+  for (int j = 0; j < QUADS; j++)
+    if (first + j * stride < quads) sum[j] = sums[first + j * stride];
+  const int64_t column = first >> 32 ? first % quads_a_row : (unsigned)first % quads_a_row;
+  const float4 w = ((const float4 *)s.w)[column], bias = ((const float4 *)s.bias)[column];
 #pragma unroll
-  for (int j = 0; j < QUADS; j++) {
-    const int64_t i = first + j * THREADS;
-    if (i >= quads) return;
-    const int64_t column = i >> 32 ? i % columns : (unsigned)i % columns;
-    const float4 w = ((const float4 *)s.w)[column], bias = ((const float4 *)s.bias)[column];
-    y[i] = make_char4(requantised(sum[j].x, s.x * w.x, bias.x, s.to_y, activation),
-                      requantised(sum[j].y, s.x * w.y, bias.y, s.to_y, activation),
-                      requantised(sum[j].z, s.x * w.z, bias.z, s.to_y, activation),
-                      requantised(sum[j].w, s.x * w.w, bias.w, s.to_y, activation));
-  }
+  for (int j = 0; j < QUADS; j++)
+    if (first + j * stride < quads)
+      y[first + j * stride] =
+          make_char4(requantised(sum[j].x, s.x * w.x, bias.x, s.to_y, activation),
+                     requantised(sum[j].y, s.x * w.y, bias.y, s.to_y, activation),
+                     requantised(sum[j].z, s.x * w.z, bias.z, s.to_y, activation),
+                     requantised(sum[j].w, s.x * w.w, bias.w, s.to_y, activation));
 }
 
 static __global__ void requantise(const int32_t *sums, signed char *y, int64_t count, int64_t n,
@@ -123,16 +121,17 @@ extern "C" bool bench_cuda_requantise(const void *sums, void *y, int64_t m, int6
                                       float scale_x, const float *scale_w, const void *bias,
                                       float scale_y, int activation, cudaStream_t stream) {
   const scales s = {scale_x, 1 / scale_y, scale_w, (const float *)bias};
-  const int64_t count = m * n, quads = count / 4;
-  const int quads_a_row = (int)(n / 4);
+  const int64_t count = m * n, quads = count / 4, quads_a_row = n / 4;
+  const int64_t rows = (m + MANY_QUADS - 1) / MANY_QUADS; /* so many at a time */
   if (n % 4)
     requantise<<<blocks_of(count, THREADS), THREADS, 0, stream>>>(
         (const int32_t *)sums, (signed char *)y, count, n, s, activation);
   else if (count < FEW_ELEMENTS)
     requantise_quads<1><<<blocks_of(quads, THREADS), THREADS, 0, stream>>>(
-        (const int4 *)sums, (char4 *)y, quads, quads_a_row, s, activation);
+        (const int4 *)sums, (char4 *)y, quads, quads, (unsigned)quads_a_row, s, activation);
   else
-    requantise_quads<MANY_QUADS><<<blocks_of(quads, THREADS * MANY_QUADS), THREADS, 0, stream>>>(
-        (const int4 *)sums, (char4 *)y, quads, quads_a_row, s, activation);
+    requantise_quads<MANY_QUADS><<<blocks_of(rows * quads_a_row, THREADS), THREADS, 0, stream>>>(
+        (const int4 *)sums, (char4 *)y, quads, rows * quads_a_row, (unsigned)quads_a_row, s,
+        activation);
   return cudaGetLastError() == cudaSuccess;
 }
