@@ -9,7 +9,7 @@
 
 struct bench_gate;
 
-#if HAVE_CUDA
+#ifdef HAVE_CUDA
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_CUDA
+#ifdef HAVE_CUDA
 #include "bench/peaks_cuda.h"
 #endif
 #include "bench/timing.h"
@@ -140,7 +140,7 @@ static double best_bandwidth(const struct ceiling_stream *stream, uint64_t bytes
 }
 
 bool bench_peaks_measure(struct bench_measured *m) {
-#if HAVE_CUDA
+#ifdef HAVE_CUDA
   if (!m->threads) return cuda_peak_measure(m->cuda_device, m->cuda, &m->value, &m->bytes);
 #endif
   if (m->fma) {
@@ -233,7 +233,7 @@ bool bench_peaks_plan(struct bench_peaks *peaks, int threads) {
 
 bool bench_peaks_plan_cuda(struct bench_peaks *peaks, int device) {
   *peaks = (struct bench_peaks){0};
-#if HAVE_CUDA
+#ifdef HAVE_CUDA
   uint64_t l2 = 0;
   const char *forced = getenv("LAYEROPS_CUDA_ARCH");
   int architecture = cuda_peak_architecture(device, &l2);
