@@ -115,7 +115,7 @@ static __global__ void requantise(const int32_t *sums, signed char *y, int64_t c
 }
 
 #define MANY_QUADS   4
-#define FEW_ELEMENTS (1 << 23) /* many quads a thread would leave them on few SMs */
+#define FEW_ELEMENTS (1 << 23) /* where one quad a thread keeps more SMs busy */
 
 extern "C" bool bench_cuda_requantise(const void *sums, void *y, int64_t m, int64_t n,
                                       float scale_x, const float *scale_w, const void *bias,
