@@ -44,7 +44,7 @@ struct lo_parallel_way {
 
 static void run_by_team(layerops_context *ctx, int64_t n, work *w) {
   lo_cpu *cpu = lo_cpu_of(ctx);
-  if (!cpu->team) cpu->team = lo_team_start(cpu->threads - 1);
+  if (!cpu->team) cpu->team = lo_team_start(cpu->threads - 1, cpu->bind);
   if (cpu->team)
     lo_team_run(cpu->team, n, run, w);
   else
@@ -95,12 +95,46 @@ layerops_status lo_parallel_choose(const layerops_open_args *args, const lo_para
   return LAYEROPS_OK;
 }
 
+/* ---- How many, and where ---- */
+
+/* More threads than the machine can run at once are of use to tests. */
+enum { THREADS = 64 };
+
 int lo_parallel_limit(const layerops_open_args *args) {
-  if (args->threads) return args->threads;
-  const char *wanted = getenv("OMP_NUM_THREADS"); /* "4", or "4,2": by levels of nesting */
-  const long openmp = wanted ? strtol(wanted, NULL, 10) : 0;
-  if (openmp > 0) return openmp < 4096 ? (int)openmp : 4096;
-  return lo_topology_threads();
+  const char *variable = getenv("OMP_NUM_THREADS"); /* "4", or "4,2": by levels of nesting */
+  const long openmp = variable ? strtol(variable, NULL, 10) : 0;
+  const int64_t wanted = args->threads ? args->threads : openmp;
+  if (wanted <= 0) return lo_topology_threads();
+  if (wanted <= THREADS || args->parallel) return (int)lo_least(wanted, 4096);
+  return (int)lo_least(wanted, lo_most(lo_topology_hardware_threads(), THREADS));
+}
+
+static const char *const binds[LAYEROPS_BIND_COUNT] = {"", "none", "compact", "spread"};
+
+static layerops_status bind_wanted(const layerops_open_args *args, layerops_bind *bind) {
+  const char *wanted = getenv("LAYEROPS_CPU_BIND");
+  *bind = (layerops_bind)args->bind;
+  if (*bind != LAYEROPS_BIND_DEFAULT) return LAYEROPS_OK;
+  *bind = LAYEROPS_BIND_NONE;
+  if (!wanted || !*wanted || args->parallel) return LAYEROPS_OK;
+  while (*bind < LAYEROPS_BIND_COUNT && strcmp(wanted, binds[*bind])) (*bind)++;
+  if (*bind < LAYEROPS_BIND_COUNT) return LAYEROPS_OK;
+  return lo_fail(LAYEROPS_ERROR_INVALID,
+                 "open: LAYEROPS_CPU_BIND is \"%s\"; there are: none compact spread", wanted);
+}
+
+layerops_status lo_parallel_bind(const layerops_open_args *args, const lo_parallel_way *way,
+                                 layerops_bind *bind) {
+  LO_TRY(bind_wanted(args, bind));
+  if (*bind == LAYEROPS_BIND_NONE) return LAYEROPS_OK;
+  if (way->run != run_by_team)
+    return lo_fail(LAYEROPS_ERROR_INVALID,
+                   "open: bind is %s, but the threads are not the context's own: they come from %s",
+                   binds[*bind], args->parallel ? "open_args.parallel" : "OpenMP");
+  if (!lo_topology_binds())
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
+                   "open: bind is %s, but this system cannot bind threads", binds[*bind]);
+  return LAYEROPS_OK;
 }
 
 /* ---- Whether and where ---- */

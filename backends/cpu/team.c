@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/cpu/wait.h"
 #include "backends/cpu/team.h"
+#include "backends/cpu/topology.h"
+#include "backends/cpu/wait.h"
 #include "common/process.h"
 
 /* Processors fetch lines of 64 bytes in pairs, or have lines of 128. */
@@ -139,7 +140,7 @@ static bool start(worker *w, const pthread_attr_t *attributes) {
   return false;
 }
 
-lo_team *lo_team_start(int workers) {
+lo_team *lo_team_start(int workers, layerops_bind bind) {
   lo_team *team = NULL;
   const size_t size = sizeof *team + (size_t)workers * sizeof(worker);
   pthread_attr_t attributes;
@@ -155,6 +156,8 @@ lo_team *lo_team_start(int workers) {
     team->workers++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
+  for (int i = 0; i < team->workers && bind > LAYEROPS_BIND_NONE; i++)
+    lo_topology_bind(team->worker[i].thread, bind, i + 1, team->workers + 1);
   return team;
 }
 

@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <layerops/layerops.h>
+
 typedef struct lo_team lo_team;
 
 /* Starts up to `workers` threads: as many as the system gives, maybe none. They have the caller's
- * affinity and take no signals. NULL where there is no memory. */
-lo_team *lo_team_start(int workers);
+ * affinity, or are bound to cores as `bind` says, and take no signals. NULL where there is no
+ * memory. */
+lo_team *lo_team_start(int workers, layerops_bind bind);
 
 /* Ends and joins the threads. In a child after fork, which has none, just frees. NULL is allowed.
  */
