@@ -350,6 +350,23 @@ static void test_many(void) {
   unsetenv("OMP_NUM_THREADS");
 }
 
+/* ---- What a hand-over costs ---- */
+
+static void test_learning(void) {
+  layerops_context *ctx = open_threads(2);
+  count c = {.caller = pthread_self()};
+  for (int i = 0; i < 1000000 && lo_cpu_of(ctx)->hand_over <= 0; i++) {
+    lo_cpu_of(ctx)->regions = 0; /* each region is the first: a busy machine needs many */
+    lo_parallel(ctx, 2, add_one, &c);
+  }
+  const double learnt = lo_cpu_of(ctx)->hand_over;
+  ok(learnt > 0 && learnt < 1e5, "a context learns what a hand-over costs: %.0f ns", learnt);
+  lo_cpu_of(ctx)->hand_over = 10000;
+  ok(lo_parallel_width(ctx, 79999) == 1 && lo_parallel_width(ctx, 80000) == 2,
+     "where it is dear, small work is not divided");
+  layerops_close(ctx);
+}
+
 /* ---- Where ---- */
 
 #if defined __linux__
@@ -589,6 +606,7 @@ int main(void) {
   test_callback();
   test_unknown_way();
   test_many();
+  test_learning();
 #if defined __linux__
   test_bind();
   test_touch();

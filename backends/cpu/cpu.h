@@ -42,6 +42,8 @@ typedef struct lo_cpu {
   const lo_parallel_way *way;
   layerops_bind bind;
   lo_team *team;      /* of the first parallel region; NULL before */
+  double hand_over;   /* ns; 0 until learnt */
+  uint64_t regions;   /* until then */
   int64_t last_short; /* when the last region came that was too short to wake the team for */
 } lo_cpu;
 
