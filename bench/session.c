@@ -168,6 +168,7 @@ static bool report_replay(struct bench_session *s, const struct bench_line *line
                            .k = line->k,
                            .block = line->block,
                            .blocks = line->blocks,
+                           .packed = line->packed,
                            .max_rel_err = NAN,
                            .repay = NAN,
                            .ratio = NAN,

@@ -32,6 +32,9 @@ static layerops_status check_open_args(const layerops_open_args *args) {
   if (args->threads < 0 || args->threads > 4096)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: threads is %d, but must lie in [0, 4096]",
                    (int)args->threads);
+  if (args->bind < 0 || args->bind >= LAYEROPS_BIND_COUNT)
+    return lo_fail(LAYEROPS_ERROR_INVALID, "open: bind is %d, which is no layerops_bind",
+                   (int)args->bind);
   if (!args->alloc != !args->release)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: alloc and release must be set together");
   return LAYEROPS_OK;

@@ -168,19 +168,30 @@ static void settle(layerops_matrix *v) {
   if (none || v->batch == 1) v->batch_stride = 0;
 }
 
+layerops_status lo_door_shape(lo_door *door, const char *name, const layerops_matrix *view,
+                              int64_t rows, int64_t cols) {
+  if ((rows == LO_ANY || view->rows == rows) && (cols == LO_ANY || view->cols == cols))
+    return LAYEROPS_OK;
+  char beside[256] = ""; /* of names and sizes that were checked */
+  size_t used = 0;
+  for (int i = 0; i < door->count && i < 2; i++) {
+    const lo_operand *o = &door->operands[i];
+    used += (size_t)snprintf(beside + used, sizeof beside - used, "%s %s of %lld x %lld",
+                             i ? " and" : " beside", o->name, (long long)o->view->rows,
+                             (long long)o->view->cols);
+  }
+  REFUSE("%s is %lld x %lld, but must be %lld x %lld%s", name, (long long)view->rows,
+         (long long)view->cols, (long long)(rows == LO_ANY ? view->rows : rows),
+         (long long)(cols == LO_ANY ? view->cols : cols), beside);
+}
+
 layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix *view, int role,
                                unsigned types, int64_t rows, int64_t cols) {
   if (!lo_present(view))
     REFUSE("%s is needed, but is %s", name, lo_given(view) ? "without a type" : "absent");
   LO_TRY(check_type(door, name, view->type, types));
   LO_TRY(check_extent(door, name, view));
-  if ((rows != LO_ANY && view->rows != rows) || (cols != LO_ANY && view->cols != cols)) {
-    char want[48];
-    snprintf(want, sizeof want, "%lld x %lld", (long long)(rows == LO_ANY ? view->rows : rows),
-             (long long)(cols == LO_ANY ? view->cols : cols));
-    REFUSE("%s is %lld x %lld, but must be %s", name, (long long)view->rows, (long long)view->cols,
-           want);
-  }
+  LO_TRY(lo_door_shape(door, name, view, rows, cols));
   LO_TRY(check_memory(door, name, view));
   settle(view);
   push(door, name, view, role);

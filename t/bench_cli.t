@@ -65,6 +65,8 @@ misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
 misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8 or tf32" --suite "$layers" --dtype f64
+misused 'a type of training' 'dtype is for --suite' --train 64 --dtype bf16
+misused 'a type of latencies' 'dtype is for --suite' --latency 10 --dtype f16
 misused 'threads' "threads is '0'" --suite "$layers" --threads 0
 misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
 misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
@@ -361,6 +363,11 @@ check 'it is repeated' "$tool" bench --tsv $quick --replay "$(cat "$scratch/line
 table 'its table'
 kernel=$(sed 's/.* kernel=\([^ ]*\) .*/\1/' "$scratch/line")
 column 5 "$kernel" 'by the same kernel'
+column 10 "$(grep -q packed=1 "$scratch/line" && echo packed || echo plain)" 'with its weights'
+check 'a packed one is repeated' "$tool" bench --tsv $quick \
+  --replay "$(sed 's/ packed=1//; s/ ms=/ packed=1 ms=/' "$scratch/line")"
+table 'its table'
+column 10 packed 'with packed weights'
 "$tool" bench --tsv $quick --replay - --device reference <"$scratch/line" >"$scratch/out" 2>&1
 result $? 'from standard input, on another device' <"$scratch/out"
 table 'its table'

@@ -165,6 +165,7 @@ for what in "bf16", "int8":
 run 0 'layerops selftest --device cpu --ops mse,fill' "$layerops" selftest --device cpu --ops mse,fill
 says stdout '^ok 1 - cpu: mse f32: shapes' '  names the device, the operation and what it checked'
 says stdout '^1\.\.[1-9]' '  ends with the plan'
+says stdout '^# [1-9][0-9]* checks, 0 failed, in [0-9]+\.[0-9] s$' '  and tells how long it took'
 ! grep -q 'cpu: \(gemm\|softmax\)' "$scratch/stdout"
 result $? '  has no other operation' </dev/null
 run 0 'layerops selftest --ops sgd' "$layerops" selftest --ops sgd

@@ -387,17 +387,21 @@ static run_function *run_of(const struct settings *o) {
 }
 
 int tool_bench(int argc, char **argv) {
-  struct settings o = {.type = &bench_types[0], .seed = 1};
+  struct settings o = {.seed = 1};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
   run_function *run = run_of(&o);
   if (!run)
     return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --ops LIST, --train N, "
                                  "--latency N");
+  if (o.type && !o.suite)
+    return tool_misused(COMMAND,
+                        "--dtype is for --suite: --replay's line names the type, the others "
+                        "have their own");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
                                   .timed_plan = BENCH_PLAN_TIMED,
-                                  .type = o.type,
+                                  .type = o.type ? o.type : &bench_types[0],
                                   .seed = o.seed,
                                   .weights = o.weights,
                                   .residencies = o.residencies,

@@ -104,8 +104,8 @@ LAYEROPS_DECLARE_OP(gemm)
  * with the sum exact in int32. bias, residual and preact are of any float type, each on its own; Y
  * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated,
  * NaN becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for
- * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1, an absent
- * zero_x 0. The limit of k and what zero_x may be: as in gemm. */
+ * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1 (without
+ * scale_y, Y is rounded to whole numbers as it stands), an absent zero_x 0. The limit of k and what zero_x may be: as in gemm. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
