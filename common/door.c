@@ -148,7 +148,7 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
     REFUSE("%s ends at byte %lld of a buffer of %lld bytes", name, (long long)(end * size),
            (long long)v->buffer->bytes);
   uintptr_t address = v->host ? (uintptr_t)v->host : (uintptr_t)v->buffer->root_offset;
-  if (address % (uintptr_t)size)
+  if (address & (uintptr_t)(size - 1)) /* sizes are powers of two, and a division is slow */
     REFUSE("%s is at address %p, not a multiple of its element size %lld", name, (void *)address,
            (long long)size);
   return LAYEROPS_OK;
@@ -321,10 +321,11 @@ layerops_status lo_door_pass(lo_door *door) {
   LO_TRY(lo_check_aliases(door));
   LO_TRY(lo_supports(door->ctx, door->call.op, door->call.type));
   bool staged = !door->ctx->backend->host_memory && has_host_view(door);
-  if (door->ctx->recording && staged)
-    return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be recorded on %s",
-                          door->ctx->device->name);
+  if ((door->ctx->recording || door->ctx->preparing) && staged)
+    return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be %s on %s",
+                          door->ctx->preparing ? "prepared" : "recorded", door->ctx->device->name);
   if (!drop_empty_outputs(door)) return LAYEROPS_OK;
+  if (door->ctx->preparing) return lo_call_prepare(door->ctx, &door->call);
   if (door->ctx->recording) return lo_record(door->ctx, &door->call);
   return staged ? lo_run_staged(door) : lo_call_run(door->ctx, &door->call);
 }

@@ -18,6 +18,12 @@ typedef struct lo_cuda_device {
 
 /* The most tiles of a product in parts of k: only small grids are parted. */
 enum { LO_CUDA_COUNTERS = 1 << 16 };
+/* Which faults calls since the last look may have found, and what their labels (indices) had to lie
+ * below: 0 where there is no limit to tell, -1 where it differed. */
+typedef struct lo_cuda_armed {
+  bool any;
+  int64_t label_limit, index_limit;
+} lo_cuda_armed;
 
 /* A context of ours (ctx->state). */
 typedef struct lo_cuda_state {
@@ -38,10 +44,11 @@ typedef struct lo_cuda_state {
   int half;
   int64_t filled;
 
-  /* Faults that kernels find. `armed`: some call since the last look may have found one. */
+  /* Faults that kernels find. */
   lo_cu_fault *faults; /* on the device */
-  bool armed;
-  int64_t label_limit, index_limit; /* of the calls since then: 0 none, -1 different ones */
+  lo_cuda_armed armed;
+
+  struct CUstream_st *capture; /* on which graphs are captured; made when it is needed */
 } lo_cuda_state;
 
 static inline lo_cuda_state *lo_cuda(layerops_context *ctx) {
@@ -52,13 +59,16 @@ static inline lo_cuda_state *lo_cuda(layerops_context *ctx) {
  */
 layerops_status lo_cuda_check(layerops_context *ctx, int error, const char *what);
 
-/* Makes our CUDA context the thread's current one, and puts the former back. */
-layerops_status lo_cuda_push(lo_device *device);
-void lo_cuda_pop(void);
+/* Makes our CUDA context the thread's current one, and puts the former back where there was
+ * another. */
+layerops_status lo_cuda_enter(lo_device *device, bool *pushed);
+void lo_cuda_leave(bool pushed);
 
 /* The faults on the device, armed for a call whose labels (indices) must lie below `limit`. */
 lo_u64 *lo_cuda_label_fault(layerops_context *ctx, int64_t limit);
 lo_u64 *lo_cuda_index_fault(layerops_context *ctx, int64_t limit);
+/* Armed for calls that were armed before: a graph's. */
+void lo_cuda_arm(layerops_context *ctx, lo_cuda_armed armed);
 
 /* ---- Views, scalars and grids as kernels take them. */
 lo_cu_view lo_cuda_view(const layerops_matrix *m);
@@ -90,6 +100,14 @@ layerops_status lo_cuda_event_elapsed(layerops_context *ctx, void *start, void *
 void lo_cuda_event_destroy(layerops_context *ctx, void *event);
 /* Waits for the queue and looks for faults. */
 layerops_status lo_cuda_finish(layerops_context *ctx);
+
+/* ---- graph.c */
+layerops_status lo_cuda_graph_prepare(layerops_context *ctx, const lo_call *call);
+bool lo_cuda_graph_capturing(layerops_context *ctx);
+layerops_status lo_cuda_graph_create(layerops_context *ctx, const lo_call *calls, size_t count,
+                                     void **native);
+layerops_status lo_cuda_graph_replay(layerops_context *ctx, void *native);
+void lo_cuda_graph_release(void *native);
 
 layerops_status lo_cuda_buffer_create(layerops_context *ctx, layerops_buffer *buffer);
 layerops_status lo_cuda_buffer_wrap(layerops_context *ctx, layerops_buffer *buffer);

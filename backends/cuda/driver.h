@@ -16,6 +16,7 @@
   X(cuDeviceGetAttribute)                                                                          \
   X(cuDeviceTotalMem)                                                                              \
   X(cuDevicePrimaryCtxRetain)                                                                      \
+  X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
   X(cuStreamGetCtx)                                                                                \

@@ -33,6 +33,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/kernels.c \
+	%D%/graph.c \
 	%D%/launch.h \
 	%D%/memory.c \
 	%D%/move.cu \

@@ -5,10 +5,11 @@
 
 #include "backends/cuda/cuda.h"
 
+/* All numbers here are powers of two: masks, as a division takes as long as the rest. */
 bool lo_cuda_aligned(const layerops_matrix *m, int elements) {
   uintptr_t bytes = (uintptr_t)elements * (uintptr_t)layerops_type_size(m->type);
-  return (uintptr_t)lo_address(m) % bytes == 0 && (m->rows == 1 || m->stride % elements == 0) &&
-         (m->batch == 1 || m->batch_stride % elements == 0);
+  int64_t distances = (m->rows == 1 ? 0 : m->stride) | (m->batch == 1 ? 0 : m->batch_stride);
+  return !((uintptr_t)lo_address(m) & (bytes - 1)) && !(distances & (elements - 1));
 }
 
 lo_cu_view lo_cuda_view(const layerops_matrix *m) {
