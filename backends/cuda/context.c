@@ -159,6 +159,8 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->counters, counters), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMemsetAsync(s->counters, 0, counters, s->stream), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->faults, sizeof *s->faults), "open"));
+  LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->meeting, sizeof *s->meeting), "open"));
+  LO_TRY(lo_cuda_check(ctx, cudaMemsetAsync(s->meeting, 0, sizeof *s->meeting, s->stream), "open"));
   return lo_cuda_check(ctx, cudaMemsetAsync(s->faults, 0xff, sizeof *s->faults, s->stream), "open");
 }
 
@@ -186,6 +188,7 @@ void lo_cuda_close(layerops_context *ctx) {
   free(s->plans);
   cudaFree(s->faults);
   cudaFree(s->counters);
+  cudaFree(s->meeting);
   cudaFreeHost(s->pinned);
   for (int i = 0; i < 2; i++)
     if (s->used[i]) cudaEventDestroy(s->used[i]);

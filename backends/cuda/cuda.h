@@ -48,6 +48,8 @@ typedef struct lo_cuda_state {
   lo_cu_fault *faults; /* on the device */
   lo_cuda_armed armed;
 
+  lo_cu_meeting *meeting; /* on the device: of the one launch that runs */
+
   struct CUstream_st *capture; /* on which graphs are captured; made when it is needed */
 } lo_cuda_state;
 
@@ -84,6 +86,10 @@ void lo_cuda_flatten(lo_cu_view **views, int count);
 lo_cu_grid lo_cuda_grid(layerops_context *ctx, int64_t items);
 /* The same for the quads of a view. */
 lo_cu_grid lo_cuda_quads(layerops_context *ctx, const lo_cu_view *view);
+
+/* Scratch memory (lo_workspace) on a border of 256 bytes: the user's workspace may begin anywhere.
+ * NULL where no bytes are wanted. */
+layerops_status lo_cuda_scratch(layerops_context *ctx, int64_t bytes, char **out);
 
 /* NULL, or why LAYEROPS_CUDA_KERNEL shuts this kernel out. */
 const char *lo_cuda_shut_out(layerops_context *ctx, const char *name);

@@ -9,7 +9,6 @@
 
 #define LO_CUDA_DRIVER_CALLS(X)                                                                    \
   X(cuInit)                                                                                        \
-  X(cuDriverGetVersion)                                                                            \
   X(cuDeviceGetCount)                                                                              \
   X(cuDeviceGet)                                                                                   \
   X(cuDeviceGetName)                                                                               \

@@ -9,16 +9,6 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/* Scratch memory on a border of 256 bytes: the user's workspace may begin anywhere. */
-static layerops_status scratch(layerops_context *ctx, int64_t bytes, char **out) {
-  *out = NULL;
-  if (!bytes) return LAYEROPS_OK;
-  layerops_buffer *buffer;
-  LO_TRY(lo_workspace(ctx, bytes + 256, &buffer));
-  *out = (char *)buffer->native + (256 - (uintptr_t)buffer->native % 256) % 256;
-  return LAYEROPS_OK;
-}
-
 static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
   lo_cu_view v = lo_cuda_view(m);
   return (lo_cu_operand){
@@ -87,7 +77,7 @@ static layerops_status run_alone(layerops_context *ctx, const lo_product *p, con
   lo_cuda_plan plan;
   char *memory;
   LO_TRY(lo_cuda_plan_product(ctx, p, &plan));
-  LO_TRY(scratch(ctx, plan.bytes, &memory));
+  LO_TRY(lo_cuda_scratch(ctx, plan.bytes, &memory));
   return run(ctx, p, &plan, memory, what);
 }
 
@@ -200,7 +190,7 @@ layerops_status lo_cuda_linear_backward(layerops_context *ctx,
   char *memory;
   LO_TRY(plan_backward(ctx, &b));
   const char *kernel = ctx->kernel;
-  LO_TRY(scratch(ctx, b.bytes, &memory));
+  LO_TRY(lo_cuda_scratch(ctx, b.bytes, &memory));
   LO_TRY(run_backward(ctx, &b, memory));
   if (*kernel) ctx->kernel = kernel; /* the product's, not dZ's */
   return LAYEROPS_OK;

@@ -124,6 +124,29 @@ typedef struct lo_cu_fill {
   lo_cu_scalar value;
 } lo_cu_fill;
 
+/* How rows are held: by THREADS threads in QUADS registers of four elements each, or read anew by
+ * each pass (0). A row is taken by the first that holds it, whatever the number of rows.
+ * X(THREADS, QUADS) */
+#define LO_CU_LINES(X)                                                                             \
+  X(4, 1)                                                                                          \
+  X(8, 1)                                                                                          \
+  X(32, 1)                                                                                         \
+  X(32, 2)                                                                                         \
+  X(32, 4)                                                                                         \
+  X(32, 8)                                                                                         \
+  X(256, 2)                                                                                        \
+  X(256, 8)                                                                                        \
+  X(256, 0)
+
+/* Where the blocks of one launch meet: zero before it, and zeroed by the block that ends last. One
+ * for each context, whose launches come one after the other. */
+typedef struct lo_cu_meeting {
+  unsigned arrived;        /* blocks that are done */
+  unsigned taken, counted; /* slices of the labels: begun, done */
+  lo_u64 rows;             /* that count, so far */
+} lo_cu_meeting;
+#define LO_CU_LABELS 2048
+
 typedef struct lo_cu_softmax {
   lo_cu_view x, y;
   int log;
@@ -138,10 +161,9 @@ typedef struct lo_cu_cross_entropy {
   lo_i64 ignore; /* beyond int: nothing is ignored */
   lo_cu_scalar grad_scale;
   int mean;
-  /* scratch: rows that count, of count_blocks parts; sums of row_blocks parts */
-  int *counts;
-  int count_blocks, row_blocks;
-  float *loss_parts;
+  unsigned slices; /* of the labels, LO_CU_LABELS each */
+  lo_cu_meeting *meeting;
+  float *loss_parts; /* scratch: a number for each block */
   int *correct_parts;
   lo_u64 *fault;
 } lo_cu_cross_entropy;
@@ -151,8 +173,8 @@ typedef struct lo_cu_mse {
   float *loss;
   double r;
   lo_cu_scalar grad_scale;
-  float *parts;
-  int blocks;
+  lo_cu_meeting *meeting;
+  float *parts; /* scratch: a sum for each block */
 } lo_cu_mse;
 
 typedef struct lo_cu_sgd {

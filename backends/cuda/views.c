@@ -55,3 +55,12 @@ const char *lo_cuda_shut_out(layerops_context *ctx, const char *name) {
   const char *forced = lo_cuda(ctx)->forced;
   return *forced && strcmp(forced, name) ? "LAYEROPS_CUDA_KERNEL names another kernel" : NULL;
 }
+
+layerops_status lo_cuda_scratch(layerops_context *ctx, int64_t bytes, char **out) {
+  *out = NULL;
+  if (!bytes) return LAYEROPS_OK;
+  layerops_buffer *buffer;
+  LO_TRY(lo_workspace(ctx, bytes + 256, &buffer));
+  *out = (char *)buffer->native + (256 - (uintptr_t)buffer->native % 256) % 256;
+  return LAYEROPS_OK;
+}
