@@ -1,6 +1,8 @@
 /* Softmax and the losses: grids, scratch memory, kernels by the length of a row. */
 #include <config.h>
 
+#include <string.h>
+
 #include "backends/cuda/cuda.h"
 
 /* ---- How a row is held, by its length alone. */
@@ -11,8 +13,8 @@ typedef struct line {
 
 static const char *refuse(layerops_context *ctx, const void *cols, const char *name, int threads,
                           int quads) {
-  const char *reason = lo_cuda_shut_out(ctx, name);
-  if (reason) return reason;
+  bool forced = !strncmp(lo_cuda(ctx)->forced, "row_", 4); /* not by the name of a product's */
+  if (forced && strcmp(lo_cuda(ctx)->forced, name)) return lo_cuda_shut_out(ctx, name);
   return quads && *(const int64_t *)cols > 4 * threads * quads ? "rows are longer" : NULL;
 }
 
