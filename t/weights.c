@@ -62,25 +62,25 @@ static void test_lifetime(layerops_context *ctx, const char *name) {
 
 /* Eight threads, each with a context of its own, on one set of weights. Each thread has its own
  * inputs, long enough that the bits of a sum tell in which order it was added up. */
-enum { THREADS = 8, CALLS = 20, ROWS = 40, OUT = 136, LONG = 600 };
+enum { THREADS = 8, CALLS = 20, SAMPLES = 40, OUT = 136, LONG = 600 };
 typedef struct sharing {
   const char *device;
   const layerops_weights *weights;
-  float x[ROWS * LONG], wanted[ROWS * OUT];
+  float x[SAMPLES * LONG], wanted[SAMPLES * OUT];
   int failures;
 } sharing;
 
 static layerops_status forward(layerops_context *ctx, const sharing *s, float *y) {
-  layerops_linear_args args = {.x = host(s->x, ROWS, LONG),
+  layerops_linear_args args = {.x = host(s->x, SAMPLES, LONG),
                                .packed = s->weights,
-                               .y = host(y, ROWS, OUT),
+                               .y = host(y, SAMPLES, OUT),
                                .activation = LAYEROPS_GELU};
   return layerops_linear_forward(ctx, &args);
 }
 
 static void *share(void *arg) {
   sharing *s = arg;
-  float y[ROWS * OUT];
+  float y[SAMPLES * OUT];
   layerops_context *own = NULL;
   s->failures = layerops_open(s->device, &own) != LAYEROPS_OK;
   for (int i = 0; i < CALLS && !s->failures; i++) {
@@ -102,7 +102,7 @@ static void test_threads(layerops_context *ctx, const char *name) {
   for (int t = 0; t < THREADS && !status; t++) {
     shared[t].device = name;
     shared[t].weights = weights;
-    for (int i = 0; i < ROWS * LONG; i++)
+    for (int i = 0; i < SAMPLES * LONG; i++)
       shared[t].x[i] = (float)(i * (17 + 2 * t) % 1009) / 1009 - 0.5f;
     status = forward(ctx, &shared[t], shared[t].wanted);
   }

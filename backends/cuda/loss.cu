@@ -12,6 +12,7 @@
 /* Whether this is the last block to come here. It then sees what thread 0 of each had written. */
 LO_FN bool last_block(lo_cu_meeting *m) {
   __shared__ bool last;
+  if (gridDim.x == 1) return true;
   if (threadIdx.x == 0) {
     __threadfence();
     last = atomicAdd(&m->arrived, 1u) == gridDim.x - 1;
@@ -21,10 +22,11 @@ LO_FN bool last_block(lo_cu_meeting *m) {
   return last;
 }
 
-template <class T> LO_FN double sum_parts(const T *parts, double *shared) {
+template <class T> LO_FN double sum_parts(const T *parts) {
   double sum = 0;
+#pragma unroll 4
   for (unsigned b = threadIdx.x; b < gridDim.x; b += blockDim.x) sum += (double)__ldcg(parts + b);
-  return lo_block_sum(sum, shared);
+  return sum;
 }
 
 /* ---- Cross entropy. The gradient of a mean is divided by the number of rows that count, so that
@@ -87,113 +89,137 @@ struct row_count {
   }
 };
 
-/* What is known of a row before its gradient is: log softmax(x) = x - top - shift. */
-struct row_facts {
-  float top, shift;
+template <int THREADS, int QUADS, bool HELD> struct row_work {
+  typedef lo_line<THREADS, QUADS> line;
+  const lo_cu_cross_entropy &p;
+  lo_team<THREADS> &t;
+  lo_i64 row;
+  int label;
+  line l;
+  lo_lane_sum lane;
   float mass; /* the sum of the probabilities, or 1 */
-  bool hit;
-};
+  lo_peak logit, truth;
 
-template <int THREADS, int QUADS>
-LO_FN row_facts study_row(const lo_cu_cross_entropy &p, lo_team<THREADS> &t,
-                          lo_line<THREADS, QUADS> &line, lo_i64 row, int label) {
-  lo_i64 q = row * p.probabilities.stride, none = p.n;
-  lo_peak logit = {-LO_INFINITY, none}, truth = {-LO_INFINITY, none};
-  float mass = 0, sum = 0;
-  line.each([&](float4 &quad, lo_i64 col, int count) {
-    lo_elements(quad, count, [&](float &x, int i) { logit = lo_higher(logit, {x, col + i}); });
-    if (p.labels) return;
-    float4 f = lo_load4(p.probabilities, q + col, count);
-    lo_elements(f, count, [&](float &x, int i) {
-      truth = lo_higher(truth, {x, col + i});
-      mass += x;
-    });
-  });
-  if (p.correct) {
+  __device__ __forceinline__ row_work(const lo_cu_cross_entropy &params, lo_team<THREADS> &team,
+                                      lo_i64 at)
+      : p(params), t(team), row(at), l(p.n, 0, t.lane, p.whole), mass(p.labels ? 1.0f : 0.0f) {
+    label = p.labels ? p.labels[row] : 0;
+    l.load(p.logits, row, -LO_INFINITY);
+    logit = truth = {-LO_INFINITY, p.n};
+  }
+  /* The lane's part from `begin` on, which is in l where it is the first. */
+  __device__ __forceinline__ void turn_to(lo_i64 begin) {
+    if (HELD || begin == 0) return;
+    l = line(p.n, begin, t.lane, p.whole);
+    l.load(p.logits, row, -LO_INFINITY);
+  }
+  __device__ __forceinline__ line truth_of(lo_i64 begin) {
+    line q(p.n, begin, t.lane, p.whole);
+    q.load(p.probabilities, row, 0.0f);
+    return q;
+  }
+  __device__ __forceinline__ void raise(lo_peak &k, const line &q) {
+#pragma unroll
+    for (int j = 0; j < line::COUNT; j++)
+      if (q.column(j) < p.n) k = lo_higher(k, {q.x[j], q.column(j)});
+  }
+  __device__ __forceinline__ void study() {
+    for (lo_i64 begin = 0; begin < (HELD ? 1 : p.n); begin += line::SPAN) {
+      turn_to(begin);
+      if (p.correct) raise(logit, l);
+      if (!p.labels) {
+        line q = truth_of(begin);
+        if (p.correct) raise(truth, q);
+#pragma unroll
+        for (int j = 0; j < line::COUNT; j++) mass += q.x[j];
+      }
+      lane.add(l.x, HELD && p.labels);
+    }
+    if (!p.labels) mass = t.sum(mass);
+  }
+  __device__ __forceinline__ bool hit() {
+    if (!p.correct) return false;
     logit = t.highest(logit);
     if (!p.labels) truth = t.highest(truth);
-  } else { /* NaN, which does not win, spoils the sum below */
-    logit.value = t.maximum(logit.value);
+    return logit.place < p.n && logit.place == (p.labels ? (lo_i64)label : truth.place);
   }
-  float top = logit.value;
-  if (!p.labels) mass = t.sum(mass);
-  line.each([&](float4 &quad, lo_i64, int count) {
-    lo_elements(quad, count, [&](float &x, int) { sum += expf(x - top); });
-  });
-  return {top, logf(t.sum(sum)), p.labels ? 1.0f : mass,
-          logit.place < none && logit.place == (p.labels ? (lo_i64)label : truth.place)};
-}
-
-/* The gradient, and the loss where it is a sum over the row. */
-template <int THREADS, int QUADS>
-LO_FN float finish_row(const lo_cu_cross_entropy &p, lo_team<THREADS> &t,
-                       lo_line<THREADS, QUADS> &line, lo_i64 row, int label, const row_facts &f,
-                       float scale) {
-  lo_i64 q = row * p.probabilities.stride;
-  float loss = 0;
-  line.each([&](float4 &quad, lo_i64 col, int count) {
-    float4 truth = make_float4(0, 0, 0, 0), logp = quad;
-    if (!p.labels) truth = lo_load4(p.probabilities, q + col, count);
-    lo_elements(logp, count, [&](float &x, int) { x = x - f.top - f.shift; });
-    if (p.labels) {
-      lo_elements(truth, count, [&](float &x, int i) { x = col + i == label ? 1.0f : 0.0f; });
-    } else {
-#define LOSS(e)                                                                                    \
-  if (truth.e != 0.0f) loss -= truth.e * logp.e;
-      LOSS(x) LOSS(y) LOSS(z) LOSS(w)
-#undef LOSS
+  /* Gradients are softmax * sum_j p_j - p. With labels, p is 1 at one place, which is put right by
+   * the lane that has stored it. */
+  __device__ __forceinline__ void label_gradient(const lo_row_sum &r, float scale, float wanted) {
+    for (lo_i64 begin = 0; begin < (HELD ? 1 : p.n); begin += line::SPAN) {
+      if (!HELD) {
+        l = line(p.n, begin, t.lane, p.whole);
+        l.load(p.logits, row, -LO_INFINITY);
+      }
+#pragma unroll
+      for (int j = 0; j < line::COUNT; j++)
+        l.x[j] = (HELD ? l.x[j] : lo_exp_of(l.x[j] - lane.base())) * (r.scale * scale);
+      l.store(p.dlogits, row);
+      if (l.owns(label))
+        lo_store(p.dlogits, row * p.dlogits.stride + label,
+                 scale * (lo_exp_of(wanted - lane.base()) * r.scale - 1.0f));
     }
-    if (!p.dlogits.p) return;
-#define GRADIENT(e) logp.e = scale * (expf(logp.e) * f.mass - truth.e);
-    GRADIENT(x)
-    GRADIENT(y) GRADIENT(z) GRADIENT(w)
-#undef GRADIENT
-        lo_store4(p.dlogits, row * p.dlogits.stride + col, count, logp);
-  });
-  return p.labels ? 0.0f : t.sum(loss);
-}
+  }
+  /* The gradient where it is wanted, and this lane's part of the loss. */
+  __device__ __forceinline__ float probability_gradient(const lo_row_sum &r, float scale) {
+    float loss = 0;
+    for (lo_i64 begin = 0; begin < (HELD ? 1 : p.n); begin += line::SPAN) {
+      if (!HELD) {
+        l = line(p.n, begin, t.lane, p.whole);
+        l.load(p.logits, row, -LO_INFINITY);
+      }
+      line q = truth_of(begin);
+#pragma unroll
+      for (int j = 0; j < line::COUNT; j++) {
+        if (q.x[j] != 0.0f) loss -= q.x[j] * (l.x[j] - r.top - r.shift);
+        l.x[j] = scale * (lo_exp_of(l.x[j] - lane.base()) * r.scale * mass - q.x[j]);
+      }
+      if (p.dlogits.p) l.store(p.dlogits, row);
+    }
+    return loss;
+  }
+};
 
+/* A row that counts for nothing. */
 template <int THREADS> LO_FN void clear_row(const lo_cu_view &v, lo_team<THREADS> &t, lo_i64 row) {
   if (!v.p) return;
-  for (lo_i64 col = 4 * t.lane; col < v.cols; col += 4 * THREADS)
-    lo_store4(v, row * v.stride + col, lo_quad_count(v.cols, col), make_float4(0, 0, 0, 0));
+  for (lo_i64 col = t.lane; col < v.cols; col += THREADS) lo_store(v, row * v.stride + col, 0.0f);
 }
 
-/* One row: its loss, and whether its largest logit is the right one. */
-template <int THREADS, int QUADS>
-LO_FN float take_row(const lo_cu_cross_entropy &p, lo_team<THREADS> &t, lo_i64 row, int label,
-                     float grad_scale, row_count &rows, bool &hit) {
-  lo_line<THREADS, QUADS> line;
-  line.load(p.logits, row, t.lane);
-  float wanted = p.labels ? lo_load(p.logits, row * p.logits.stride + label) : 0.0f;
-  row_facts f = study_row(p, t, line, row, label);
-  hit = f.hit;
-  float loss = p.labels ? -(wanted - f.top - f.shift) : 0.0f;
-  if (p.labels && !p.dlogits.p) return loss;
+/* One row that counts: its loss. */
+template <class Work> LO_FN float take_row(Work &w, float grad_scale, row_count &rows, bool &hit) {
+  const lo_cu_cross_entropy &p = w.p;
+  float wanted = p.labels ? lo_load(p.logits, w.row * p.logits.stride + w.label) : 0.0f;
+  w.study();
+  lo_row_sum r(w.t, w.lane);
+  hit = w.hit();
   lo_i64 count = p.dlogits.p ? rows.get(p) : 1;
-  t.meet();
-  float rest = finish_row(p, t, line, row, label, f, count ? grad_scale / (float)count : 0.0f);
-  return p.labels ? loss : rest;
+  float scale = count ? grad_scale / (float)count : 0.0f;
+  w.t.meet(); /* the gradient may stand in place of the logits */
+  if (!p.labels) return w.t.sum(w.probability_gradient(r, scale));
+  if (p.dlogits.p) w.label_gradient(r, scale, wanted);
+  return -(wanted - r.top - r.shift);
 }
 
-template <int THREADS, int QUADS>
-__global__ void __launch_bounds__(256)
+template <int THREADS, int QUADS, bool HELD, int BLOCKS>
+__global__ void __launch_bounds__(256, BLOCKS)
     cross_entropy_kernel(const __grid_constant__ lo_cu_cross_entropy p) {
   LO_TEAM_SHARED
   __shared__ int shared_ints[8];
   __shared__ double shared_doubles[8];
   lo_team<THREADS> t(shared_floats, shared_peaks);
-  float grad_scale = lo_scalar_float(p.grad_scale), total = 0;
+  float grad_scale = lo_scalar_float(p.grad_scale);
+  double total = 0;
   int correct = 0;
   row_count rows(p, shared_ints);
   lo_each_row(t, p.m, [&](lo_i64 row) {
-    int label = p.labels ? p.labels[row] : 0;
+    row_work<THREADS, QUADS, HELD> w(p, t, row);
     float loss = 0;
     bool hit = false;
-    if (!p.labels || counts(p, label)) {
-      loss = take_row<THREADS, QUADS>(p, t, row, label, grad_scale, rows, hit);
+    if (!p.labels || counts(p, w.label)) {
+      loss = take_row(w, grad_scale, rows, hit);
     } else {
-      if (label != p.ignore && t.lane == 0) lo_report(p.fault, row, label);
+      if (w.label != p.ignore && t.lane == 0) lo_report(p.fault, row, w.label);
       clear_row(p.dlogits, t, row);
     }
     if (t.lane != 0) return;
@@ -202,26 +228,31 @@ __global__ void __launch_bounds__(256)
     if (p.losses) p.losses[row] = loss;
   });
   if (!p.loss && !p.correct && p.slices < 2) return;
-  total = lo_block_sum(total, shared_floats);
+  total = lo_block_sum(total, shared_doubles);
   correct = lo_block_sum(correct, shared_ints);
   if (threadIdx.x == 0) {
-    p.loss_parts[blockIdx.x] = total;
+    p.loss_parts[blockIdx.x] = (float)total;
     p.correct_parts[blockIdx.x] = correct;
   }
   if (!last_block(p.meeting)) return;
-  double loss = sum_parts(p.loss_parts, shared_doubles);
-  double right = sum_parts(p.correct_parts, shared_doubles);
+  if (gridDim.x > 1) {
+    total = sum_parts(p.loss_parts);
+    double right = sum_parts(p.correct_parts);
+    total = lo_block_sum(total, shared_doubles);
+    correct = (int)lo_block_sum(right, shared_doubles);
+  }
   if (threadIdx.x != 0) return;
   lo_i64 count = rows.get(p);
-  if (p.loss) *p.loss = count ? (float)(loss / (double)count) : 0.0f;
-  if (p.correct) *p.correct = (int)right;
+  if (p.loss) *p.loss = count ? (float)(total / (double)count) : 0.0f;
+  if (p.correct) *p.correct = correct;
   *p.meeting = lo_cu_meeting();
 }
 
 int lo_cu_run_cross_entropy_rows(const lo_cu_cross_entropy *p, int line, lo_cu_grid grid,
                                  void *stream) {
   static const void *const kernels[] = {
-#define X(THREADS, QUADS) (const void *)cross_entropy_kernel<THREADS, QUADS>,
+#define X(THREADS, QUADS, HELD, BLOCKS)                                                            \
+  (const void *)cross_entropy_kernel<THREADS, QUADS, HELD, BLOCKS>,
       LO_CU_LINES(X)
 #undef X
   };
@@ -254,7 +285,7 @@ __global__ void __launch_bounds__(256) mse_kernel(const __grid_constant__ lo_cu_
   sum = lo_block_sum(sum, shared);
   if (threadIdx.x == 0) p.parts[blockIdx.x] = sum;
   if (!last_block(p.meeting)) return;
-  double all = sum_parts(p.parts, shared_doubles);
+  double all = lo_block_sum(sum_parts(p.parts), shared_doubles);
   if (threadIdx.x != 0) return;
   *p.loss = (float)(p.r * all);
   *p.meeting = lo_cu_meeting();

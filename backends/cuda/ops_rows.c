@@ -8,31 +8,32 @@
 /* ---- How a row is held, by its length alone. */
 typedef struct line {
   lo_kernel base;
-  int threads, quads;
+  int threads, quads, blocks;
 } line;
 
 static const char *refuse(layerops_context *ctx, const void *cols, const char *name, int threads,
-                          int quads) {
+                          int quads, int held) {
   bool forced = !strncmp(lo_cuda(ctx)->forced, "row_", 4); /* not by the name of a product's */
   if (forced && strcmp(lo_cuda(ctx)->forced, name)) return lo_cuda_shut_out(ctx, name);
-  return quads && *(const int64_t *)cols > 4 * threads * quads ? "rows are longer" : NULL;
+  return held && *(const int64_t *)cols > 4 * threads * quads ? "rows are longer" : NULL;
 }
 
 #define NAME(THREADS, QUADS) "row_" #THREADS "x" #QUADS
-#define X(THREADS, QUADS)                                                                          \
+#define X(THREADS, QUADS, HELD, BLOCKS)                                                            \
   static const char *refuse_##THREADS##x##QUADS(layerops_context *ctx, const void *cols) {         \
-    return refuse(ctx, cols, NAME(THREADS, QUADS), THREADS, QUADS);                                \
+    return refuse(ctx, cols, NAME(THREADS, QUADS), THREADS, QUADS, HELD);                          \
   }
 LO_CU_LINES(X)
 #undef X
 static const line lines[] = {
-#define X(THREADS, QUADS) {{NAME(THREADS, QUADS), refuse_##THREADS##x##QUADS}, THREADS, QUADS},
+#define X(THREADS, QUADS, HELD, BLOCKS)                                                            \
+  {{NAME(THREADS, QUADS), refuse_##THREADS##x##QUADS}, THREADS, QUADS, BLOCKS},
     LO_CU_LINES(X)
 #undef X
 };
 
-/* The line, and a grid of blocks of 256 threads: few enough that one block can sum what they leave
- * behind. */
+/* The line, and a grid of blocks of 256 threads: as many as run at once, since each has much to do
+ * at its end. */
 static layerops_status choose(layerops_context *ctx, int64_t rows, int64_t cols, int *number,
                               lo_cu_grid *grid) {
   const line *l = LO_SELECT(ctx, lines, &cols);
@@ -41,14 +42,20 @@ static layerops_status choose(layerops_context *ctx, int64_t rows, int64_t cols,
                    "no kernel takes rows of %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
                    (long long)cols, lo_cuda(ctx)->forced);
   int64_t each = 256 / l->threads, blocks = (rows + each - 1) / each;
-  int64_t most = 8 * (int64_t)lo_cuda(ctx)->device->sms;
+  int64_t most = l->blocks * (int64_t)lo_cuda(ctx)->device->sms;
   *number = (int)(l - lines);
   *grid = (lo_cu_grid){blocks < 1 ? 1 : blocks < most ? blocks : most, 1, 1, 256};
   return LAYEROPS_OK;
 }
 
+/* Whether rows of all these views, or absent ones, are made of quads that may be moved at once. */
+static int whole(int64_t cols, const lo_cu_view *a, const lo_cu_view *b, const lo_cu_view *c) {
+  return cols % 4 == 0 && (!a->p || a->vector) && (!b->p || b->vector) && (!c->p || c->vector);
+}
+
 layerops_status lo_cuda_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
-  lo_cu_softmax p = {lo_cuda_view(&a->x), lo_cuda_view(&a->y), a->log};
+  lo_cu_softmax p = {.x = lo_cuda_view(&a->x), .y = lo_cuda_view(&a->y), .log = a->log};
+  p.whole = whole(p.x.cols, &p.x, &p.y, &p.y);
   int number = 0;
   lo_cu_grid grid;
   LO_TRY(choose(ctx, a->x.rows, a->x.cols, &number, &grid));
@@ -76,6 +83,7 @@ layerops_status lo_cuda_cross_entropy(layerops_context *ctx, const layerops_cros
       .slices = (unsigned)((a->logits.rows + LO_CU_LABELS - 1) / LO_CU_LABELS),
       .meeting = lo_cuda(ctx)->meeting,
   };
+  p.whole = whole(p.n, &p.logits, &p.probabilities, &p.dlogits);
   char *scratch;
   LO_TRY(lo_cuda_scratch(ctx, 8 * grid.x, &scratch));
   p.loss_parts = (float *)scratch;

@@ -124,19 +124,19 @@ typedef struct lo_cu_fill {
   lo_cu_scalar value;
 } lo_cu_fill;
 
-/* How rows are held: by THREADS threads in QUADS registers of four elements each, or read anew by
- * each pass (0). A row is taken by the first that holds it, whatever the number of rows.
- * X(THREADS, QUADS) */
+/* How rows are held: by THREADS threads in QUADS registers of four elements each; one that is
+ * longer than the last of them goes through such registers twice (HELD 0). A row is taken by the
+ * first that holds it, whatever the number of rows. X(THREADS, QUADS, HELD) */
 #define LO_CU_LINES(X)                                                                             \
-  X(4, 1)                                                                                          \
-  X(8, 1)                                                                                          \
-  X(32, 1)                                                                                         \
-  X(32, 2)                                                                                         \
-  X(32, 4)                                                                                         \
-  X(32, 8)                                                                                         \
-  X(256, 2)                                                                                        \
-  X(256, 8)                                                                                        \
-  X(256, 0)
+  X(4, 1, 1, 4)                                                                                    \
+  X(8, 1, 1, 4)                                                                                    \
+  X(32, 1, 1, 4)                                                                                   \
+  X(32, 2, 1, 4)                                                                                   \
+  X(32, 4, 1, 3)                                                                                   \
+  X(32, 8, 1, 2)                                                                                   \
+  X(256, 2, 1, 4)                                                                                  \
+  X(256, 8, 1, 2)                                                                                  \
+  X(256, 4, 0, 2)
 
 /* Where the blocks of one launch meet: zero before it, and zeroed by the block that ends last. One
  * for each context, whose launches come one after the other. */
@@ -150,6 +150,7 @@ typedef struct lo_cu_meeting {
 typedef struct lo_cu_softmax {
   lo_cu_view x, y;
   int log;
+  int whole; /* rows are made of quads that may be moved at once, in all views */
 } lo_cu_softmax;
 
 typedef struct lo_cu_cross_entropy {
@@ -161,6 +162,7 @@ typedef struct lo_cu_cross_entropy {
   lo_i64 ignore; /* beyond int: nothing is ignored */
   lo_cu_scalar grad_scale;
   int mean;
+  int whole;       /* as lo_cu_softmax's */
   unsigned slices; /* of the labels, LO_CU_LABELS each */
   lo_cu_meeting *meeting;
   float *loss_parts; /* scratch: a number for each block */

@@ -104,7 +104,7 @@ static any_call call_of(layerops_op op, const layerops_bsr *bsr) {
     CALL(gemm, .a = a, .b = of(B, K, N), .c = of(C, M, N), .beta = layerops_value(1))
     CALL(linear_forward, .x = a, .w = of(B, N, K), .bias = of(D, 1, N), .y = of(C, M, N),
          .activation = LAYEROPS_GELU)
-    CALL(linear_backward, .dy = a, .saved = b, .x = d, .dw = of(C, K, K), .dbias = of(B, 1, K),
+    CALL(linear_backward, .dy = a, .saved = b, .x = d, .dw = of(C, K, K), .dbias = of(INDEX, 1, K),
          .activation = LAYEROPS_GELU)
     CALL(activation_forward, .x = a, .y = c, .activation = LAYEROPS_SILU)
     CALL(activation_backward, .dy = a, .saved = b, .dx = c, .activation = LAYEROPS_SILU)
