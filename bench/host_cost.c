@@ -13,7 +13,7 @@
 #include "bench/host_cost.h"
 #include "bench/timing.h"
 
-enum { BATCHES = 400, CALLS = 100, REPLAYS = 20, NODES = 20 };
+enum { BATCHES = 200, CALLS = 100, REPLAYS = 5, NODES = 20 };
 
 static layerops_context *ctx;
 static void *stream;
@@ -140,6 +140,7 @@ static int run(bool json) {
     print(json, i && json ? ",\n" : "", "call", &l, &call);
     print(json, json ? ",\n" : "\n", "replay", &l, &replay);
     if (!json) printf("\n");
+    fflush(stdout);
     release(&l);
   }
   if (json) printf("\n]}\n");

@@ -92,10 +92,16 @@ layerops_status lo_take_fault(layerops_context *ctx);
 layerops_status lo_device_lost(layerops_context *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* layerops_type_size of a type that is known: without a call, as small layers ask often. */
+static inline size_t lo_type_bytes(layerops_type type) {
+  static const unsigned char bytes[LAYEROPS_TYPE_COUNT] = {0, 4, 2, 2, 4, 1, 1, 1, 1};
+  return bytes[type];
+}
+
 /* The address of a view's first element where native handles are pointers (CPU, CUDA). */
 static inline void *lo_address(const layerops_matrix *m) {
   char *base = (char *)(m->buffer ? m->buffer->native : m->host);
-  return base ? base + m->offset * (int64_t)layerops_type_size(m->type) : NULL;
+  return base ? base + m->offset * (int64_t)lo_type_bytes(m->type) : NULL;
 }
 
 static inline bool lo_present(const layerops_matrix *m) {

@@ -73,10 +73,27 @@ lo_u64 *lo_cuda_index_fault(layerops_context *ctx, int64_t limit);
 void lo_cuda_arm(layerops_context *ctx, lo_cuda_armed armed);
 
 /* ---- Views, scalars and grids as kernels take them. */
-lo_cu_view lo_cuda_view(const layerops_matrix *m);
-/* Whether that many neighbours, from a column that the number divides, may be moved at once. */
-bool lo_cuda_aligned(const layerops_matrix *m, int elements);
-lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s);
+/* Whether that many neighbours, from a column that the number divides, may be moved at once. All
+ * numbers are powers of two: masks, as a division takes as long as all the rest. */
+static inline bool lo_cuda_aligned(const layerops_matrix *m, int elements) {
+  uintptr_t bytes = (uintptr_t)elements * lo_type_bytes(m->type);
+  int64_t distances = (m->rows == 1 ? 0 : m->stride) | (m->batch == 1 ? 0 : m->batch_stride);
+  return !((uintptr_t)lo_address(m) & (bytes - 1)) && !(distances & (elements - 1));
+}
+static inline lo_cu_view lo_cuda_view(const layerops_matrix *m) {
+  if (!lo_present(m)) return (lo_cu_view){0};
+  return (lo_cu_view){.p = lo_address(m),
+                      .rows = m->rows,
+                      .cols = m->cols,
+                      .stride = m->stride,
+                      .batch_stride = m->batch == 1 ? 0 : m->batch_stride,
+                      .type = m->type,
+                      .vector = lo_cuda_aligned(m, 4)};
+}
+static inline lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s) {
+  if (s->kind != 2) return (lo_cu_scalar){.value = s->value};
+  return (lo_cu_scalar){.p = (const float *)s->buffer->native + s->offset};
+}
 
 /* Makes one row of each view where all are tight, so that rows need no tails. */
 void lo_cuda_flatten(lo_cu_view **views, int count);

@@ -6,54 +6,22 @@
 #include "backends/cuda/prelude.cuh"
 #include "backends/cuda/launch.h"
 
-/* Where a quad is, and how much of it; nothing (0) behind the last. A thread has the loads of EACH
- * of its quads on their way before it works on the first. */
-enum { EACH = 2 };
-struct spot {
-  lo_i64 row, col;
-  int count;
-  __device__ __forceinline__ spot(lo_quads q, int ahead, lo_i64 cols) : row(0), col(0), count(0) {
-    q.at += ahead * q.step;
-    if (q.at >= q.total) return;
-    row = lo_quad_row(q);
-    col = (q.at - row * q.per_row) * 4;
-    count = lo_quad_count(cols, col);
-  }
-};
-
 __global__ void __launch_bounds__(256) forward_kernel(const __grid_constant__ lo_cu_unary p) {
-  for (lo_quads q = lo_quads_of(p.y.rows, p.y.cols); q.at < q.total; q.at += EACH * q.step) {
-    uint4 z[EACH];
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      spot at(q, i, p.y.cols);
-      z[i] = lo_fetch4(p.x, at.row * p.x.stride + at.col, at.count);
-    }
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      spot at(q, i, p.y.cols);
-      lo_store4(p.y, at.row * p.y.stride + at.col, at.count,
-                lo_activation4(p.activation, lo_widen4(p.x, at.count, z[i]), p.slope));
-    }
+  for (lo_quads q = lo_quads_of(p.y.rows, p.y.cols); q.at < q.total; q.at += q.step) {
+    lo_i64 row = lo_quad_row(q), col = (q.at - row * q.per_row) * 4;
+    int count = lo_quad_count(p.y.cols, col);
+    float4 z = lo_load4(p.x, row * p.x.stride + col, count);
+    lo_store4(p.y, row * p.y.stride + col, count, lo_activation4(p.activation, z, p.slope));
   }
 }
 
 __global__ void __launch_bounds__(256) backward_kernel(const __grid_constant__ lo_cu_binary p) {
-  for (lo_quads q = lo_quads_of(p.dx.rows, p.dx.cols); q.at < q.total; q.at += EACH * q.step) {
-    uint4 d[EACH], s[EACH];
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      spot at(q, i, p.dx.cols);
-      d[i] = lo_fetch4(p.dy, at.row * p.dy.stride + at.col, at.count);
-      s[i] = lo_fetch4(p.saved, at.row * p.saved.stride + at.col, at.count);
-    }
-#pragma unroll
-    for (int i = 0; i < EACH; i++) {
-      spot at(q, i, p.dx.cols);
-      lo_store4(p.dx, at.row * p.dx.stride + at.col, at.count,
-                lo_derivative4(p.activation, lo_widen4(p.dy, at.count, d[i]),
-                               lo_widen4(p.saved, at.count, s[i]), p.slope));
-    }
+  for (lo_quads q = lo_quads_of(p.dx.rows, p.dx.cols); q.at < q.total; q.at += q.step) {
+    lo_i64 row = lo_quad_row(q), col = (q.at - row * q.per_row) * 4;
+    int count = lo_quad_count(p.dx.cols, col);
+    float4 d = lo_load4(p.dy, row * p.dy.stride + col, count);
+    float4 s = lo_load4(p.saved, row * p.saved.stride + col, count);
+    lo_store4(p.dx, row * p.dx.stride + col, count, lo_derivative4(p.activation, d, s, p.slope));
   }
 }
 

@@ -30,57 +30,56 @@ template <class T> LO_FN double sum_parts(const T *parts) {
 }
 
 /* ---- Cross entropy. The gradient of a mean is divided by the number of rows that count, so that
- * must be known first. Blocks take slices of the labels until none is left, and go on with their
- * rows; who needs the number waits until all slices are counted. Only blocks that run have taken
- * one, and they count before they wait: so none waits for a block that has not begun. */
+ * must be known first. The first warp of each block takes slices of the labels until none is left;
+ * who needs the number waits until all slices are counted. Only warps that run have taken one, and
+ * they count before they wait: so none waits for a block that has not begun. A single slice each
+ * warp counts itself. */
 LO_FN bool counts(const lo_cu_cross_entropy &p, int label) {
   return label != p.ignore && label >= 0 && label < p.n;
 }
 
-LO_FN int count_slice(const lo_cu_cross_entropy &p, lo_i64 slice, int *shared) {
+/* By a warp. */
+LO_FN int count_slice(const lo_cu_cross_entropy &p, lo_i64 slice) {
   int count = 0;
-  lo_i64 first = slice * LO_CU_LABELS;
-#pragma unroll
-  for (int i = 0; i < LO_CU_LABELS; i += 256) {
-    lo_i64 row = first + i + threadIdx.x;
-    if (row < p.m) count += counts(p, p.labels[row]);
-  }
-  return lo_block_sum(count, shared);
+  lo_i64 first = slice * p.slice, end = first + p.slice < p.m ? first + p.slice : p.m;
+#pragma unroll 8
+  for (lo_i64 row = first + threadIdx.x % 32; row < end; row += 32)
+    count += counts(p, p.labels[row]);
+  return lo_warp_sum(count);
 }
 
-LO_FN void count_slices(const lo_cu_cross_entropy &p, int *shared) {
-  __shared__ unsigned slice;
+/* Slices done stand above the rows that count in them: one word tells of both. */
+enum { SLICES_AT = 40 };
+
+LO_FN void count_slices(const lo_cu_cross_entropy &p) {
   for (;;) {
-    __syncthreads();
+    unsigned slice = 0;
     if (threadIdx.x == 0) slice = atomicAdd(&p.meeting->taken, 1u);
-    __syncthreads();
+    slice = __shfl_sync(0xffffffffu, slice, 0);
     if (slice >= p.slices) return;
-    int count = count_slice(p, slice, shared);
-    if (threadIdx.x != 0) continue;
-    atomicAdd(&p.meeting->rows, (lo_u64)count);
-    __threadfence();
-    atomicAdd(&p.meeting->counted, 1u);
+    int count = count_slice(p, slice);
+    if (threadIdx.x == 0) atomicAdd(&p.meeting->counted, (lo_u64)count | (lo_u64)1 << SLICES_AT);
   }
 }
 
 LO_FN lo_i64 wait_for_count(const lo_cu_cross_entropy &p) {
-  while (*(volatile unsigned *)&p.meeting->counted < p.slices) {
-  }
-  __threadfence();
-  return (lo_i64) * (volatile lo_u64 *)&p.meeting->rows;
+  lo_u64 word;
+  do word = *(volatile lo_u64 *)&p.meeting->counted;
+  while (word >> SLICES_AT < p.slices);
+  return (lo_i64)(word & (((lo_u64)1 << SLICES_AT) - 1));
 }
 
-/* The number of rows that a mean is over. A single slice each block counts itself. */
+/* The number of rows that a mean is over; 1 for a sum. */
 struct row_count {
   bool known;
   lo_i64 count;
-  __device__ __forceinline__ row_count(const lo_cu_cross_entropy &p, int *shared)
+  __device__ __forceinline__ row_count(const lo_cu_cross_entropy &p)
       : known(!p.mean || !p.labels || p.slices < 2), count(p.mean ? p.m : 1) {
     if (!p.mean || !p.labels) return;
     if (known)
-      count = count_slice(p, 0, shared);
-    else
-      count_slices(p, shared);
+      count = count_slice(p, 0);
+    else if (threadIdx.x < 32)
+      count_slices(p);
   }
   __device__ __forceinline__ lo_i64 get(const lo_cu_cross_entropy &p) {
     if (!known) count = wait_for_count(p);
@@ -113,25 +112,26 @@ template <int THREADS, int QUADS, bool HELD> struct row_work {
     l = line(p.n, begin, t.lane, p.whole);
     l.load(p.logits, row, -LO_INFINITY);
   }
-  __device__ __forceinline__ line truth_of(lo_i64 begin) {
-    line q(p.n, begin, t.lane, p.whole);
+  /* The probabilities beside quad i of l: one quad at a time, for want of registers. */
+  typedef lo_line<THREADS, 1> piece;
+  __device__ __forceinline__ piece truth_of(lo_i64 begin, int i) {
+    piece q(p.n, begin + 4 * THREADS * i, t.lane, p.whole);
     q.load(p.probabilities, row, 0.0f);
     return q;
   }
-  __device__ __forceinline__ void raise(lo_peak &k, const line &q) {
+  template <class Part> __device__ __forceinline__ void raise(lo_peak &k, const Part &q) {
 #pragma unroll
-    for (int j = 0; j < line::COUNT; j++)
+    for (int j = 0; j < Part::COUNT; j++)
       if (q.column(j) < p.n) k = lo_higher(k, {q.x[j], q.column(j)});
   }
   __device__ __forceinline__ void study() {
     for (lo_i64 begin = 0; begin < (HELD ? 1 : p.n); begin += line::SPAN) {
       turn_to(begin);
       if (p.correct) raise(logit, l);
-      if (!p.labels) {
-        line q = truth_of(begin);
+      for (int i = 0; i < (p.labels ? 0 : QUADS); i++) {
+        piece q = truth_of(begin, i);
         if (p.correct) raise(truth, q);
-#pragma unroll
-        for (int j = 0; j < line::COUNT; j++) mass += q.x[j];
+        mass += (q.x[0] + q.x[1]) + (q.x[2] + q.x[3]);
       }
       lane.add(l.x, HELD && p.labels);
     }
@@ -168,11 +168,15 @@ template <int THREADS, int QUADS, bool HELD> struct row_work {
         l = line(p.n, begin, t.lane, p.whole);
         l.load(p.logits, row, -LO_INFINITY);
       }
-      line q = truth_of(begin);
 #pragma unroll
-      for (int j = 0; j < line::COUNT; j++) {
-        if (q.x[j] != 0.0f) loss -= q.x[j] * (l.x[j] - r.top - r.shift);
-        l.x[j] = scale * (lo_exp_of(l.x[j] - lane.base()) * r.scale * mass - q.x[j]);
+      for (int i = 0; i < QUADS; i++) {
+        piece q = truth_of(begin, i);
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+          float &x = l.x[4 * i + e];
+          if (q.x[e] != 0.0f) loss -= q.x[e] * (x - r.top - r.shift);
+          x = scale * (lo_exp_of(x - lane.base()) * r.scale * mass - q.x[e]);
+        }
       }
       if (p.dlogits.p) l.store(p.dlogits, row);
     }
@@ -211,7 +215,7 @@ __global__ void __launch_bounds__(256, BLOCKS)
   float grad_scale = lo_scalar_float(p.grad_scale);
   double total = 0;
   int correct = 0;
-  row_count rows(p, shared_ints);
+  row_count rows(p);
   lo_each_row(t, p.m, [&](lo_i64 row) {
     row_work<THREADS, QUADS, HELD> w(p, t, row);
     float loss = 0;

@@ -63,6 +63,13 @@ layerops_status lo_cuda_softmax(layerops_context *ctx, const layerops_softmax_ar
                        "softmax");
 }
 
+/* Labels that a warp counts at a time: eight a lane at least, and enough that few blocks take two.
+ */
+static int64_t slice_of(int64_t rows, int64_t blocks) {
+  int64_t each = (rows + blocks - 1) / blocks;
+  return each < 256 ? 256 : (each + 31) / 32 * 32;
+}
+
 layerops_status lo_cuda_cross_entropy(layerops_context *ctx, const layerops_cross_entropy_args *a) {
   int number = 0;
   lo_cu_grid grid;
@@ -80,9 +87,10 @@ layerops_status lo_cuda_cross_entropy(layerops_context *ctx, const layerops_cros
       .ignore = a->ignore_label.kind ? (int64_t)a->ignore_label.value : INT64_MIN,
       .grad_scale = lo_cuda_scalar(&a->grad_scale),
       .mean = a->reduction == LAYEROPS_MEAN,
-      .slices = (unsigned)((a->logits.rows + LO_CU_LABELS - 1) / LO_CU_LABELS),
       .meeting = lo_cuda(ctx)->meeting,
   };
+  p.slice = slice_of(p.m, grid.x);
+  p.slices = (unsigned)((p.m + p.slice - 1) / p.slice);
   p.whole = whole(p.n, &p.logits, &p.probabilities, &p.dlogits);
   char *scratch;
   LO_TRY(lo_cuda_scratch(ctx, 8 * grid.x, &scratch));

@@ -132,20 +132,20 @@ typedef struct lo_cu_fill {
   X(8, 1, 1, 4)                                                                                    \
   X(32, 1, 1, 4)                                                                                   \
   X(32, 2, 1, 4)                                                                                   \
-  X(32, 4, 1, 3)                                                                                   \
-  X(32, 8, 1, 2)                                                                                   \
+  X(32, 4, 1, 4)                                                                                   \
+  X(32, 8, 1, 3)                                                                                   \
   X(256, 2, 1, 4)                                                                                  \
+  X(256, 4, 1, 4)                                                                                  \
   X(256, 8, 1, 2)                                                                                  \
-  X(256, 4, 0, 2)
+  X(256, 3, 0, 4)
 
 /* Where the blocks of one launch meet: zero before it, and zeroed by the block that ends last. One
  * for each context, whose launches come one after the other. */
 typedef struct lo_cu_meeting {
-  unsigned arrived;        /* blocks that are done */
-  unsigned taken, counted; /* slices of the labels: begun, done */
-  lo_u64 rows;             /* that count, so far */
+  unsigned arrived; /* blocks that are done */
+  unsigned taken;   /* slices of the labels that are begun */
+  lo_u64 counted;   /* slices that are done, and the rows that count in them */
 } lo_cu_meeting;
-#define LO_CU_LABELS 2048
 
 typedef struct lo_cu_softmax {
   lo_cu_view x, y;
@@ -163,7 +163,8 @@ typedef struct lo_cu_cross_entropy {
   lo_cu_scalar grad_scale;
   int mean;
   int whole;       /* as lo_cu_softmax's */
-  unsigned slices; /* of the labels, LO_CU_LABELS each */
+  unsigned slices; /* of the labels */
+  lo_i64 slice;    /* labels of one */
   lo_cu_meeting *meeting;
   float *loss_parts; /* scratch: a number for each block */
   int *correct_parts;

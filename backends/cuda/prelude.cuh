@@ -115,28 +115,16 @@ LO_FN void lo_rotate(float4 &v, float last) {
   v.w = last;
 }
 
-/* Up to four neighbours; those beyond `count` are 0, and are not stored. fetch() begins to load
- * them, widen() waits: who has more than one quad to load fetches all before. */
-LO_FN uint4 lo_fetch4(const lo_cu_view &v, lo_i64 at, int count) {
+/* Up to four neighbours; those beyond `count` are 0, and are not stored. */
+LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
   if (v.vector && count >= 4) {
-    if (v.type == LO_TYPE_F32) return *(const uint4 *)((const float *)v.p + at);
-    uint2 h = *(const uint2 *)((const unsigned short *)v.p + at);
-    return make_uint4(h.x, h.y, 0, 0);
+    if (v.type == LO_TYPE_F32) return *(const float4 *)((const float *)v.p + at);
+    return lo_from_16x4(*(const uint2 *)((const unsigned short *)v.p + at), v.type == LO_TYPE_BF16);
   }
   float4 f = make_float4(0, 0, 0, 0);
 #pragma unroll 1
   for (int i = 0; i < 4; i++) lo_rotate(f, i < count ? lo_load(v, at + i) : 0.0f);
-  return make_uint4(__float_as_uint(f.x), __float_as_uint(f.y), __float_as_uint(f.z),
-                    __float_as_uint(f.w));
-}
-LO_FN float4 lo_widen4(const lo_cu_view &v, int count, uint4 u) {
-  if (v.vector && count >= 4 && v.type != LO_TYPE_F32)
-    return lo_from_16x4(make_uint2(u.x, u.y), v.type == LO_TYPE_BF16);
-  return make_float4(__uint_as_float(u.x), __uint_as_float(u.y), __uint_as_float(u.z),
-                     __uint_as_float(u.w));
-}
-LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
-  return lo_widen4(v, count, lo_fetch4(v, at, count));
+  return f;
 }
 LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
   if (v.vector && count >= 4) {

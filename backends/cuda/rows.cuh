@@ -130,23 +130,29 @@ template <int THREADS, int QUADS> struct lo_line {
         if (has(j)) x[j] = p[THREADS * j];
     }
   }
+  /* Elements come as they are into the registers that then hold them wide. */
   __device__ __forceinline__ void load_16(const unsigned short *p, int bf16) {
     if (whole) {
-      uint2 raw[QUADS];
 #pragma unroll
       for (int i = 0; i < QUADS; i++)
-        if (has_quad(i)) raw[i] = *(const uint2 *)(p + 4 * THREADS * i);
+        if (has_quad(i)) {
+          uint2 raw = *(const uint2 *)(p + 4 * THREADS * i);
+          x[4 * i] = __uint_as_float(raw.x);
+          x[4 * i + 1] = __uint_as_float(raw.y);
+        }
 #pragma unroll
       for (int i = 0; i < QUADS; i++)
-        if (has_quad(i)) set(i, lo_from_16x4(raw[i], bf16));
+        if (has_quad(i)) {
+          uint2 raw = make_uint2(__float_as_uint(x[4 * i]), __float_as_uint(x[4 * i + 1]));
+          set(i, lo_from_16x4(raw, bf16));
+        }
     } else {
-      unsigned short raw[COUNT];
 #pragma unroll
       for (int j = 0; j < COUNT; j++)
-        if (has(j)) raw[j] = p[THREADS * j];
+        if (has(j)) x[j] = __uint_as_float(p[THREADS * j]);
 #pragma unroll
       for (int j = 0; j < COUNT; j++)
-        if (has(j)) x[j] = lo_from_16(raw[j], bf16);
+        if (has(j)) x[j] = lo_from_16((unsigned short)__float_as_uint(x[j]), bf16);
     }
   }
   __device__ __forceinline__ void load(const lo_cu_view &v, lo_i64 row, float fill) {

@@ -5,30 +5,6 @@
 
 #include "backends/cuda/cuda.h"
 
-/* All numbers here are powers of two: masks, as a division takes as long as the rest. */
-bool lo_cuda_aligned(const layerops_matrix *m, int elements) {
-  uintptr_t bytes = (uintptr_t)elements * (uintptr_t)layerops_type_size(m->type);
-  int64_t distances = (m->rows == 1 ? 0 : m->stride) | (m->batch == 1 ? 0 : m->batch_stride);
-  return !((uintptr_t)lo_address(m) & (bytes - 1)) && !(distances & (elements - 1));
-}
-
-lo_cu_view lo_cuda_view(const layerops_matrix *m) {
-  if (!lo_present(m)) return (lo_cu_view){0};
-  void *p = lo_address(m);
-  return (lo_cu_view){.p = p,
-                      .rows = m->rows,
-                      .cols = m->cols,
-                      .stride = m->stride,
-                      .batch_stride = m->batch == 1 ? 0 : m->batch_stride,
-                      .type = m->type,
-                      .vector = lo_cuda_aligned(m, 4)};
-}
-
-lo_cu_scalar lo_cuda_scalar(const layerops_scalar *s) {
-  if (s->kind != 2) return (lo_cu_scalar){.value = s->value};
-  return (lo_cu_scalar){.p = (const float *)s->buffer->native + s->offset};
-}
-
 void lo_cuda_flatten(lo_cu_view **views, int count) {
   for (int i = 0; i < count; i++)
     if (views[i]->p && views[i]->rows > 1 && views[i]->stride != views[i]->cols) return;
