@@ -34,8 +34,8 @@ layerops_status lo_copy_args(const char *function, void *to, size_t size, const 
                              size_t user_size) {
   if (!user) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: args is NULL", function);
   size_t known = user_size < size ? user_size : size;
-  memset(to, 0, size);
   memcpy(to, user, known);
+  memset((char *)to + known, 0, size - known);
   for (size_t i = known; i < user_size; i++)
     if (((const char *)user)[i])
       return lo_fail(
@@ -131,7 +131,7 @@ static layerops_status check_extent(lo_door *door, const char *name, const layer
 }
 
 static layerops_status check_memory(lo_door *door, const char *name, const layerops_matrix *v) {
-  int64_t end = view_end(v), size = (int64_t)layerops_type_size(v->type);
+  int64_t end = view_end(v), size = (int64_t)lo_type_bytes(v->type);
   if (end < 0)
     return lo_door_refuse(door, LAYEROPS_ERROR_OVERFLOW,
                           "%s overflows: rows %lld x stride %lld, batch %lld x batch stride %lld, "
