@@ -392,8 +392,9 @@ LAYEROPS_DECLARE_OP(bsr_linear_forward)
  * From then on this call, and any with the same operands present, shapes, strides, alignment and
  * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA
  * graph of the caller's own, on his stream (open_args.queue), where a call that is cold and needs
- * more workspace is refused (STATE). The context must then outlive that graph, and its workspace
- * must not grow: prepare all calls first, or give it one (open_args.workspace).
+ * more workspace is refused (STATE). The context must then outlive that graph, which must be launched
+ * in the order of the context's queue, and its workspace must not grow: prepare all calls first, or
+ * give it one (open_args.workspace).
  *
  * OUT_OF_MEMORY where a workspace of the user's own is too small. Host views cannot be prepared
  * where they would be staged (STATE). Allowed while recording. `args` is the argument struct of
