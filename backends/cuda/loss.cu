@@ -116,13 +116,21 @@ template <int THREADS, int QUADS, bool HELD> struct row_work {
   typedef lo_line<THREADS, 1> piece;
   __device__ __forceinline__ piece truth_of(lo_i64 begin, int i) {
     piece q(p.n, begin + 4 * THREADS * i, t.lane, p.whole);
-    q.load(p.probabilities, row, 0.0f);
+    q.load(p.probabilities, row, 0.0f); /* which is above no probability */
     return q;
   }
+  /* A lane's elements come in the order of their columns: the first of equal ones stays. */
   template <class Part> __device__ __forceinline__ void raise(lo_peak &k, const Part &q) {
+    if (q.left <= 0) return;
+    float best = q.x[0];
+    int at = 0;
 #pragma unroll
-    for (int j = 0; j < Part::COUNT; j++)
-      if (q.column(j) < p.n) k = lo_higher(k, {q.x[j], q.column(j)});
+    for (int j = 1; j < Part::COUNT; j++)
+      if (lo_above(q.x[j], best)) {
+        best = q.x[j];
+        at = j;
+      }
+    k = lo_higher(k, {best, q.column(at)});
   }
   __device__ __forceinline__ void study() {
     for (lo_i64 begin = 0; begin < (HELD ? 1 : p.n); begin += line::SPAN) {
