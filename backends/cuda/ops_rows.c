@@ -44,7 +44,12 @@ static layerops_status choose(layerops_context *ctx, int64_t rows, int64_t cols,
   int64_t each = 256 / l->threads, blocks = (rows + each - 1) / each;
   int64_t most = l->blocks * (int64_t)lo_cuda(ctx)->device->sms;
   *number = (int)(l - lines);
-  *grid = (lo_cu_grid){blocks < 1 ? 1 : blocks < most ? blocks : most, 1, 1, 256};
+  *grid = (lo_cu_grid){.x = blocks < 1      ? 1
+                            : blocks < most ? blocks
+                                            : most,
+                       .y = 1,
+                       .z = 1,
+                       .threads = 256};
   return LAYEROPS_OK;
 }
 
