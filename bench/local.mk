@@ -81,6 +81,17 @@ noinst_PROGRAMS += %D%/ceilings
 %C%_ceilings_SOURCES = %D%/ceilings.c
 %C%_ceilings_LDADD = $(bench_libs)
 
+# Measures what the library adds to a launch on the host.
+if HAVE_CUDA
+noinst_LTLIBRARIES += %D%/libhost_cost.la
+%C%_libhost_cost_la_SOURCES = %D%/host_cost.h %D%/host_cost_empty.cu
+-include %D%/host_cost_empty.d
+noinst_PROGRAMS += %D%/host_cost
+%C%_host_cost_SOURCES = %D%/host_cost.c
+%C%_host_cost_LDADD = %D%/libhost_cost.la $(bench_libs) $(CUDA_LIBS)
+endif
+EXTRA_DIST += %D%/host_cost.c %D%/host_cost.h %D%/host_cost_empty.cu
+
 devicesdir = $(pkgdatadir)/devices
 dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \
 	data/devices/xeon-avx512-amx.json

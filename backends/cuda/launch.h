@@ -33,10 +33,11 @@ int lo_cu_run_activation_backward(const lo_cu_binary *p, lo_cu_grid grid, void *
 int lo_cu_run_sgd_step(const lo_cu_sgd *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_adam_step(const lo_cu_adam *p, lo_cu_grid grid, void *stream);
 
-/* A row by a warp, or by a block of threads where they are 256. */
-int lo_cu_run_softmax_rows(const lo_cu_softmax *p, int row_threads, lo_cu_grid grid, void *stream);
-int lo_cu_run_cross_entropy_rows(const lo_cu_cross_entropy *p, int row_threads, void *stream);
-int lo_cu_run_mse_all(const lo_cu_mse *p, void *stream);
+/* line: of LO_CU_LINES. */
+int lo_cu_run_softmax_rows(const lo_cu_softmax *p, int line, lo_cu_grid grid, void *stream);
+int lo_cu_run_cross_entropy_rows(const lo_cu_cross_entropy *p, int line, lo_cu_grid grid,
+                                 void *stream);
+int lo_cu_run_mse_all(const lo_cu_mse *p, lo_cu_grid grid, void *stream);
 
 int lo_cu_run_fill_all(const lo_cu_fill *p, lo_cu_grid grid, void *stream);
 /* Converts; or moves elements of `width` bytes as they are (16: several at once). */

@@ -9,12 +9,14 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cu \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/loss.cu \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
 	%D%/prelude.cuh \
 	%D%/product.cu \
-	%D%/rows.cu
+	%D%/rows.cuh \
+	%D%/softmax.cu
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
@@ -33,7 +35,9 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/kernels.c \
+	%D%/graph.c \
 	%D%/launch.h \
+	%D%/loss.cu \
 	%D%/memory.c \
 	%D%/move.cu \
 	%D%/ops_product.c \
@@ -44,7 +48,7 @@ library_parts += %D%/libcuda.la
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/product.cu \
-	%D%/rows.cu \
+	%D%/softmax.cu \
 	%D%/views.c
 endif
 

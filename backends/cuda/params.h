@@ -124,9 +124,33 @@ typedef struct lo_cu_fill {
   lo_cu_scalar value;
 } lo_cu_fill;
 
+/* How rows are held: by THREADS threads in QUADS registers of four elements each; one that is
+ * longer than the last of them goes through such registers twice (HELD 0). A row is taken by the
+ * first that holds it, whatever the number of rows. X(THREADS, QUADS, HELD) */
+#define LO_CU_LINES(X)                                                                             \
+  X(4, 1, 1, 4)                                                                                    \
+  X(8, 1, 1, 4)                                                                                    \
+  X(32, 1, 1, 4)                                                                                   \
+  X(32, 2, 1, 4)                                                                                   \
+  X(32, 4, 1, 4)                                                                                   \
+  X(32, 8, 1, 3)                                                                                   \
+  X(256, 2, 1, 4)                                                                                  \
+  X(256, 4, 1, 4)                                                                                  \
+  X(256, 8, 1, 2)                                                                                  \
+  X(256, 3, 0, 4)
+
+/* Where the blocks of one launch meet: zero before it, and zeroed by the block that ends last. One
+ * for each context, whose launches come one after the other. */
+typedef struct lo_cu_meeting {
+  unsigned arrived; /* blocks that are done */
+  unsigned taken;   /* slices of the labels that are begun */
+  lo_u64 counted;   /* slices that are done, and the rows that count in them */
+} lo_cu_meeting;
+
 typedef struct lo_cu_softmax {
   lo_cu_view x, y;
   int log;
+  int whole; /* rows are made of quads that may be moved at once, in all views */
 } lo_cu_softmax;
 
 typedef struct lo_cu_cross_entropy {
@@ -138,10 +162,11 @@ typedef struct lo_cu_cross_entropy {
   lo_i64 ignore; /* beyond int: nothing is ignored */
   lo_cu_scalar grad_scale;
   int mean;
-  /* scratch: rows that count, of count_blocks parts; sums of row_blocks parts */
-  int *counts;
-  int count_blocks, row_blocks;
-  float *loss_parts;
+  int whole;       /* as lo_cu_softmax's */
+  unsigned slices; /* of the labels */
+  lo_i64 slice;    /* labels of one */
+  lo_cu_meeting *meeting;
+  float *loss_parts; /* scratch: a number for each block */
   int *correct_parts;
   lo_u64 *fault;
 } lo_cu_cross_entropy;
@@ -151,8 +176,8 @@ typedef struct lo_cu_mse {
   float *loss;
   double r;
   lo_cu_scalar grad_scale;
-  float *parts;
-  int blocks;
+  lo_cu_meeting *meeting;
+  float *parts; /* scratch: a sum for each block */
 } lo_cu_mse;
 
 typedef struct lo_cu_sgd {

@@ -215,11 +215,17 @@ struct lo_cuda_plans {
   } slots[64];
 };
 
+/* Where a view's rows begin, in bytes, as far as their alignment goes. */
+static uint64_t places_of(const layerops_matrix *m) {
+  uint64_t distances =
+      (m->rows == 1 ? 0 : (uint64_t)m->stride) | (m->batch == 1 ? 0 : (uint64_t)m->batch_stride);
+  return (uintptr_t)lo_address(m) | distances * lo_type_bytes(m->type);
+}
+
 /* The alignment of both operands' rows: 1 to 16 bytes. */
 static int64_t alignment_of(const lo_product *p) {
-  int bytes = 16;
-  while (bytes > 1 && !(aligned(&p->a, bytes) && aligned(&p->b, bytes))) bytes /= 2;
-  return bytes;
+  uint64_t all = 16 | places_of(&p->a) | places_of(&p->b);
+  return (int64_t)(all & -all);
 }
 
 static key key_of(const lo_product *p) {

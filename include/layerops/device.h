@@ -181,13 +181,24 @@ LAYEROPS_API layerops_status layerops_event_elapsed(layerops_event *start, layer
 LAYEROPS_API void layerops_event_destroy(layerops_event *event);
 
 /* ---- Record and replay --------------------------------------------------------------------------
- * Between begin and end operations are checked and recorded, not run. A graph replays them in
- * order, without checks or lookups, on the context that recorded it. Buffers must live as long as
- * the graph. Host views, reads, writes and syncs cannot be recorded (ERROR_STATE). */
+ * Between begin and end operations are checked, prepared (layerops_prepare) and recorded, not run.
+ * One that is refused returns its error and is not in the graph. A graph replays the calls in
+ * order, without checks or lookups, on the context that recorded it: on CUDA as one CUDA graph (as
+ * a list where LAYEROPS_VERBOSE wants a line of each call), elsewhere as a list. Scalars that are
+ * elements of buffers are read when it replays. Buffers must live as long as the graph; its
+ * workspace it keeps itself, and only one context uses it, whose calls and replays come one after
+ * the other. A context may have any number of graphs, and they may be destroyed in any order, also
+ * when the context is closed and while a replay is on its way. Faults that a replay finds are told
+ * by the next sync or read.
+ *
+ * Host views, reads, writes and syncs cannot be recorded (STATE), nor can a context begin twice or
+ * replay while it records. Used by the context's thread. */
 LAYEROPS_API layerops_status layerops_record_begin(layerops_context *ctx);
+/* Where it fails the recording is over, and *graph is NULL; but a NULL `graph` is INVALID and the
+ * recording goes on. */
 LAYEROPS_API layerops_status layerops_record_end(layerops_context *ctx, layerops_graph **graph);
 LAYEROPS_API layerops_status layerops_graph_replay(layerops_graph *graph);
-LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph);
+LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph); /* NULL is allowed */
 
 /* ---- Logging ------------------------------------------------------------------------------------
  * LAYEROPS_VERBOSE=1 in the environment (or open_args.verbose) prints a line per call to stderr or

@@ -383,6 +383,40 @@ typedef struct layerops_bsr_linear_forward_args {
 } layerops_bsr_linear_forward_args;
 LAYEROPS_DECLARE_OP(bsr_linear_forward)
 
+/* ---- prepare: warms a call ----------------------------------------------------------------------
+ * Checks the call as the operation itself would, with the same errors, and makes what its first run
+ * would make, but runs nothing and writes to no operand. On CUDA that is the choice of kernels,
+ * their code, and the context's workspace; elsewhere the call is only checked.
+ * layerops_last_kernel then names the kernel.
+ *
+ * From then on this call, and any with the same operands present, shapes, strides, alignment and
+ * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA
+ * graph of the caller's own, on his stream (open_args.queue), where a call that is cold and needs
+ * more workspace is refused (STATE). The context must then outlive that graph, which must be launched
+ * in the order of the context's queue, and its workspace must not grow: prepare all calls first, or
+ * give it one (open_args.workspace).
+ *
+ * OUT_OF_MEMORY where a workspace of the user's own is too small. Host views cannot be prepared
+ * where they would be staged (STATE). Allowed while recording. `args` is the argument struct of
+ * `op`: layerops_gemm_args for LAYEROPS_OP_gemm. Used by the context's thread. */
+LAYEROPS_API layerops_status layerops_prepare_(layerops_context *ctx, layerops_op op,
+                                               const void *args, size_t size);
+static inline layerops_status layerops_prepare(layerops_context *ctx, layerops_op op,
+                                               const void *args) {
+  size_t size = 0;
+  switch (op) {
+#define LAYEROPS_OP_SIZE(name, number)                                                             \
+  case LAYEROPS_OP_##name:                                                                         \
+    size = sizeof(layerops_##name##_args);                                                         \
+    break;
+    LAYEROPS_OP_LIST(LAYEROPS_OP_SIZE)
+#undef LAYEROPS_OP_SIZE
+  case LAYEROPS_OP_COUNT:
+    break;
+  }
+  return layerops_prepare_(ctx, op, args, size);
+}
+
 #ifdef __cplusplus
 }
 #endif
