@@ -66,6 +66,9 @@ static layerops_status make_device(layerops_context *ctx, int index, lo_cuda_dev
   if (error == CUDA_SUCCESS) error = driver->cuDevicePrimaryCtxRetain(&d->primary, device);
   if (error == CUDA_SUCCESS)
     error = driver->cuDeviceGetAttribute(&d->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  if (error == CUDA_SUCCESS)
+    error = driver->cuDeviceGetAttribute(
+        &d->shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
   if (error != CUDA_SUCCESS) {
     free(d);
     return check_driver(ctx, error, "open");

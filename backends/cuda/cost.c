@@ -25,10 +25,11 @@ static double unit_rate(int architecture, lo_cuda_unit unit) {
 
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the second-level
  * cache's bytes and the waiting of its blocks overlap: the longest counts. Parts of k end with a
- * block that waits for the others and adds what they stored. */
+ * block that waits for the others and adds what they stored. Copies of operands are a launch of
+ * their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.46, bytes_a_clock = 32, meeting = 2500;
+  const double output = 0.46, bytes_a_clock = 32, meeting = 2500, launch = 3500;
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int bm = k->bm, bn = k->bn;
   if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
@@ -41,6 +42,9 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double loads = each * steps * (bm + bn) * k->bk * bytes / bytes_a_clock;
   double waits = rounds * (k->fixed + steps * k->wait);
   double cost = fmax(fmax(arithmetic, loads), waits) + output * each * bm * bn;
+  if (k->copies)
+    cost += launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) /
+                         (sms * bytes_a_clock / 2);
   if (split > 1)
     cost += meeting +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);

@@ -20,6 +20,28 @@ static int run_mma_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid gri
   return lo_cu_run_gemm_mma(number, kind == LO_KIND_F16 ? 1 : 2, p, grid, stream);
 }
 
+static int run_async(int number, int kind, int words, const lo_cu_gemm *p, lo_cu_grid grid,
+                     void *stream) {
+  switch (kind) {
+  case LO_KIND_F16:
+    return lo_cu_run_async_f16(number, words, p, grid, stream);
+  case LO_KIND_BF16:
+    return lo_cu_run_async_bf16(number, words, p, grid, stream);
+  case LO_KIND_TF32:
+    return lo_cu_run_async_tf32(number, words, p, grid, stream);
+  default:
+    return lo_cu_run_async_int8(number, words, p, grid, stream);
+  }
+}
+
+static int run_chunks(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  return run_async(number, kind, 0, p, grid, stream);
+}
+
+static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  return run_async(number, kind, 1, p, grid, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -29,6 +51,17 @@ enum {
 enum {
 #define X(BM, BN, ...) MMA_##BM##x##BN,
   LO_CU_MMA_TILES(X)
+#undef X
+};
+
+enum {
+#define X(BM, BN, ...) ASYNC_##BM##x##BN,
+  LO_CU_ASYNC_TILES(X)
+#undef X
+};
+enum {
+#define X(BM, BN, ...) ASYNC_WORDS_##BM##x##BN,
+  LO_CU_ASYNC_WORD_TILES(X)
 #undef X
 };
 
@@ -43,6 +76,21 @@ enum {
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
+#define ASYNC(NAME, RUN, PREFIX, ELEMENT, BM, BN, STAGES, ...)                                     \
+  {NAME "_" #BM "x" #BN,                                                                           \
+   .from = 80,                                                                                     \
+   .to = LATEST,                                                                                   \
+   .fixed = 4000,                                                                                  \
+   .shared = LO_CU_ASYNC_BYTES(BM, BN, STAGES),                                                    \
+   TILE(RUN, PREFIX, BM, BN, LO_CU_ASYNC_STEP / ELEMENT),                                          \
+   __VA_ARGS__},
+#define ASYNC_16   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL
+#define ASYNC_TF32 .unit = LO_UNIT_TF32_K8, .kinds = LO_KIND_TF32, .orders = LO_ORDER_ALL
+#define ASYNC_8    .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
+/* Rows are on borders of 16 bytes, or of words, or copied to borders of 16 bytes. */
+#define CHUNKS .align = 16
+#define WORDS  .align = 4
+#define COPIES .align = 16, .copies = true
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
@@ -51,6 +99,28 @@ enum {
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
+  ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_copies", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, COPIES,                   \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_tf32", run_chunks, ASYNC_, 4, BM, BN, STAGES, ASYNC_TF32, CHUNKS,                   \
+        TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
+  ASYNC("async_int8", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, CHUNKS,                      \
+        TIME(BLOCKS, RATE_8, WAIT))                                                                \
+  ASYNC("async_int8_copies", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, COPIES,               \
+        TIME(BLOCKS, RATE_8, WAIT))
+  LO_CU_ASYNC_TILES(X)
+#undef X
+#define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
+  ASYNC("async_words", run_words, ASYNC_WORDS_, 2, BM, BN, STAGES, ASYNC_16, WORDS,                \
+        TIME(BLOCKS, RATE_16, WAIT))                                                               \
+  ASYNC("async_tf32_words", run_words, ASYNC_WORDS_, 4, BM, BN, STAGES, ASYNC_TF32, WORDS,         \
+        TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
+  ASYNC("async_int8_words", run_words, ASYNC_WORDS_, 1, BM, BN, STAGES, ASYNC_8, WORDS,            \
+        TIME(BLOCKS, RATE_8, WAIT))
+  LO_CU_ASYNC_WORD_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
   {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_, BM, BN, 32), TIME(BLOCKS, K16, WAIT)},
   LO_CU_MMA_TILES(X)

@@ -12,10 +12,15 @@ extern "C" {
 typedef struct lo_cu_grid {
   lo_i64 x, y, z;
   unsigned threads;
+  unsigned shared; /* bytes of dynamic shared memory */
 } lo_cu_grid;
 
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
+
+/* Lets a kernel have more dynamic shared memory than 48 KB on the current device, once: `devices`
+ * is the kernel's own, of devices that have been told. */
+int lo_cu_allow_shared(const void *kernel, unsigned bytes, unsigned long long *devices);
 
 /* The architecture that the code which the driver chose was compiled for: 75 where it had to
  * compile PTX of compute_75, whatever the device. */
@@ -25,6 +30,13 @@ int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *str
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
 int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Row `number` of LO_CU_ASYNC_TILES, or where words of LO_CU_ASYNC_WORD_TILES. */
+int lo_cu_run_async_f16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* op(A) and op(B) run along k. */
+int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -1,9 +1,17 @@
 EXTRA_DIST += \
+	%D%/align.cu \
+	%D%/async_copy.cuh \
 	%D%/bsr.cu \
 	%D%/dot.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
+	%D%/gemm_async.cuh \
+	%D%/gemm_async_bf16.cu \
+	%D%/gemm_async_f16.cu \
+	%D%/gemm_async_int8.cu \
+	%D%/gemm_async_launch.cuh \
+	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_launch.cuh \
 	%D%/gemm_mma.cu \
@@ -23,6 +31,7 @@ library_parts += %D%/libcuda.la
 %C%_libcuda_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DLO_CUDA_GENCODE='"$(NVCC_GENCODE)"'
 %C%_libcuda_la_SOURCES = \
+	%D%/align.cu \
 	%D%/bsr.cu \
 	%D%/context.c \
 	%D%/cost.c \
@@ -32,6 +41,10 @@ library_parts += %D%/libcuda.la
 	%D%/driver.h \
 	%D%/elementwise.cu \
 	%D%/gemm_16.cu \
+	%D%/gemm_async_bf16.cu \
+	%D%/gemm_async_f16.cu \
+	%D%/gemm_async_int8.cu \
+	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/kernels.c \

@@ -53,6 +53,44 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
   return LAYEROPS_OK;
 }
 
+/* Makes an operand lie in a copy, with rows on borders of 16 bytes, where it does not already. */
+static void move_operand(const layerops_matrix *m, lo_cu_operand *o, lo_cu_align *align,
+                         char **memory) {
+  int64_t size = (int64_t)layerops_type_size(m->type), row = m->cols * size;
+  if (lo_cuda_aligned(m, (int)(16 / size))) return;
+  lo_cu_rows *r = &align->operands[align->count++];
+  *r = (lo_cu_rows){.from = o->p,
+                    .to = *memory,
+                    .rows = m->rows,
+                    .batch = m->batch,
+                    .bytes = row,
+                    .stride = m->stride * size,
+                    .batch_stride = m->batch_stride * size,
+                    .pitch = (row + 15) / 16 * 16,
+                    .lanes = 1};
+  while (r->lanes < 32 && 16 * r->lanes < row) r->lanes *= 2;
+  *memory += lo_cuda_copy_bytes(m);
+  o->p = r->to;
+  o->stride = r->pitch / size;
+  o->batch_stride = m->batch == 1 ? 0 : m->rows * o->stride;
+  o->vector = o->vector8 = 1;
+}
+
+static layerops_status move_operands(layerops_context *ctx, const lo_product *p, lo_cu_gemm *g,
+                                     char *memory, const char *what) {
+  lo_cu_align align = {.element = (int)layerops_type_size(p->a.type)};
+  int64_t threads = 0;
+  move_operand(&p->a, &g->a, &align, &memory);
+  move_operand(&p->b, &g->b, &align, &memory);
+  for (int i = 0; i < align.count; i++) {
+    const lo_cu_rows *r = &align.operands[i];
+    if (r->rows * r->batch * r->lanes > threads) threads = r->rows * r->batch * r->lanes;
+  }
+  if (!align.count) return LAYEROPS_OK;
+  lo_cu_grid grid = lo_cuda_grid(ctx, threads);
+  return lo_cuda_check(ctx, lo_cu_run_align(&align, grid, lo_cuda(ctx)->stream), what);
+}
+
 /* `memory` holds plan->bytes. */
 static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_cuda_plan *plan,
                            char *memory, const char *what) {
@@ -67,6 +105,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
+                  .a_unsigned = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
@@ -78,6 +117,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
   set_view(&g.e.scale_b, &p->scale_b);
   set_view(&g.e.zero_a, &p->zero_a);
   set_view(&g.e.scale_c, &p->scale_c);
+  if (plan->kernel->copies) LO_TRY(move_operands(ctx, p, &g, memory + plan->copies, what));
   return launch(ctx, plan, &g, what);
 }
 
@@ -264,7 +304,8 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
   set_epilogue(&p.e, &e, &a->y, a->x.cols);
   int64_t count = p.tiles_m * p.block_rows;
   for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
-    lo_cu_grid grid = {count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, 1, 1, 0};
+    lo_cu_grid grid = {
+        .x = count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, .y = 1, .z = 1};
     LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
                          "bsr_linear_forward"));
   }

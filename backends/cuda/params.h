@@ -46,6 +46,7 @@ typedef struct lo_cu_gemm {
   lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
+  int a_unsigned;      /* 8-bit operands: op(A) is u8 */
   int swapped;         /* LO_CU_DOT: the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
@@ -53,6 +54,20 @@ typedef struct lo_cu_gemm {
   lo_i64 pitch;        /* n, rounded up to 4 */
   lo_cu_epilogue e;
 } lo_cu_gemm;
+
+/* Rows to be copied to borders of 16 bytes: sizes in bytes. */
+typedef struct lo_cu_rows {
+  const void *from;
+  void *to;
+  lo_i64 rows, batch, bytes;
+  lo_i64 stride, batch_stride, pitch;
+  int lanes; /* threads of a row: a power of 2 up to 32 */
+} lo_cu_rows;
+
+typedef struct lo_cu_align {
+  lo_cu_rows operands[2];
+  int count, element; /* element: 1 or 2 bytes */
+} lo_cu_align;
 
 typedef struct lo_cu_bsr {
   lo_cu_operand x, w; /* w: of one block */
@@ -85,6 +100,23 @@ typedef struct lo_cu_bsr {
 #define LO_CU_MMA_TILES(X)                                                                         \
   X(128, 128, 64, 64, 2, 58, 40, 1600)                                                             \
   X(64, 64, 32, 32, 4, 36, 21, 750)
+
+/* The tiles of the asynchronous main loop, in steps of LO_CU_ASYNC_STEP bytes of k: a warp has
+ * WM x WN outputs; STAGES steps are in shared memory and RING fragments of A in a warp's registers,
+ * half of them ahead. Rates are of the longest instruction of 16-bit floats, TF32 and 8-bit
+ * integers. X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT) */
+#define LO_CU_ASYNC_STEP 128
+#define LO_CU_ASYNC_TILES(X)                                                                       \
+  X(256, 128, 64, 64, 3, 8, 1, 75, 67, 78, 2000)                                                   \
+  X(128, 128, 64, 64, 3, 8, 2, 66, 55, 73, 1500)                                                   \
+  X(128, 64, 32, 64, 3, 4, 3, 57, 44, 64, 900)                                                     \
+  X(64, 128, 32, 64, 3, 4, 3, 52, 44, 64, 900)                                                     \
+  X(64, 64, 32, 32, 3, 4, 4, 41, 39, 54, 650)
+/* The same for operands whose rows begin on words, not on borders of 16 bytes. */
+#define LO_CU_ASYNC_WORD_TILES(X)                                                                  \
+  X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
+  X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
+#define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */

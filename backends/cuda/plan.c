@@ -9,6 +9,7 @@
 
 enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
+#define LARGEST_COPIES  ((int64_t)512 << 20)
 
 /* A kernel with its best number of parts, or why it cannot run. */
 typedef struct candidate {
@@ -68,6 +69,17 @@ static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo
   return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
 }
 
+static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
+                                     const lo_cuda_kernel *k) {
+  bool fits = aligned(&p->a, k->align) && aligned(&p->b, k->align);
+  int64_t bytes = lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b);
+  if (!k->copies) return fits ? NULL : "rows are not aligned enough";
+  if (fits) return "rows are aligned as they are";
+  if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
+    return "copies of the operands do not fit the user's workspace";
+  return bytes > LARGEST_COPIES ? "copies of the operands would need too much memory" : NULL;
+}
+
 static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_cuda_kernel *k) {
   int architecture = lo_cuda(ctx)->architecture;
   const char *reason = lo_cuda_shut_out(ctx, k->name);
@@ -77,7 +89,8 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (architecture > k->to) return "a later architecture has a better one";
   if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
     return "an operand does not run along the dimension that it wants";
-  if (!aligned(&p->a, k->align) || !aligned(&p->b, k->align)) return "rows are not aligned enough";
+  if ((reason = refuses_alignment(ctx, p, k))) return reason;
+  if (k->shared > lo_cuda(ctx)->device->shared) return "its stages do not fit shared memory";
   if (k->few) reason = refuses_few(p, k);
   if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
     reason = refuses_invariance(ctx, kinds_of(p), k);
@@ -87,13 +100,14 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
 static const char *refuses_split(layerops_context *ctx, const lo_product *p,
                                  const lo_cuda_kernel *k, int split) {
   int64_t partial, bytes = scratch_bytes(p, split, &partial);
+  int64_t copies = k->copies ? lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b) : 0;
   int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn);
   bool needed = p->k > LARGEST_SLICE; /* by k alone, so that a row's bits stay its own */
   if (k->few) return "the kernel takes k whole";
   if (tiles > LO_CUDA_COUNTERS / p->batch) return "there are more tiles than counters";
   if ((p->flags & LAYEROPS_BATCH_INVARIANT) && !needed) return "the call asks for batch invariance";
   if (!needed && bytes > LARGEST_PARTIAL) return "the partial products would need too much memory";
-  if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
+  if (ctx->args.workspace && bytes + copies + 512 > ctx->args.workspace->bytes)
     return "the partial products do not fit the user's workspace";
   return NULL;
 }
@@ -140,6 +154,9 @@ static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, i
     plan->bn = k->bm;
   }
   if (split > 1) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
+  if (!k->copies) return;
+  plan->copies = (plan->bytes + 255) / 256 * 256;
+  plan->bytes = plan->copies + lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b);
 }
 
 static layerops_status choose(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plan) {

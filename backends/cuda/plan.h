@@ -35,9 +35,11 @@ typedef struct lo_cuda_kernel {
   int kinds, orders;
   int from, to; /* the architectures that it is for */
   int align;    /* 0, or the bytes that the rows of both operands must be aligned to */
+  bool copies;  /* operands whose rows are not are copied to scratch memory first */
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
+  int shared; /* bytes of dynamic shared memory */
   int blocks; /* that an SM holds at once */
   /* Its time: the share, in percent, of the unit's rate that an SM full of its blocks reaches;
    * clocks that a step takes a block alone; clocks of a block around its steps. */
@@ -55,6 +57,7 @@ typedef struct lo_cuda_plan {
   int split;
   int64_t slice;
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */
+  int64_t copies;               /* where in it copies of operands begin */
 } lo_cuda_plan;
 
 /* The clocks of a product with k in `split` parts of `slice`, but for what all kernels have alike.
@@ -70,6 +73,12 @@ layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
  * are written, and the number is returned. */
 int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
                             int most);
+
+/* Bytes of an operand's copy with rows on borders of 16 bytes. */
+static inline int64_t lo_cuda_copy_bytes(const layerops_matrix *m) {
+  int64_t row = m->cols * (int64_t)layerops_type_size(m->type);
+  return (m->batch * m->rows * ((row + 15) / 16 * 16) + 255) / 256 * 256;
+}
 
 static inline int64_t lo_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0);

@@ -62,6 +62,11 @@ LO_FN float lo_from_bf16(unsigned short b) {
   return __uint_as_float((unsigned)b << 16);
 }
 LO_FN unsigned short lo_to_bf16(float f) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+#endif
   unsigned u = __float_as_uint(f);
   if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)(u >> 16 | 0x40u);
   return (unsigned short)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
@@ -79,6 +84,18 @@ LO_FN float4 lo_from_16x4(uint2 u, int bf16) {
       lo_from_16((unsigned short)u.y, bf16), lo_from_16((unsigned short)(u.y >> 16), bf16));
 }
 LO_FN uint2 lo_to_16x4(float4 v, int bf16) {
+#if __CUDA_ARCH__ >= 800
+  uint2 u;
+  if (bf16)
+    asm("cvt.rn.bf16x2.f32 %0, %3, %2;\n\tcvt.rn.bf16x2.f32 %1, %5, %4;"
+        : "=r"(u.x), "=r"(u.y)
+        : "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %3, %2;\n\tcvt.rn.f16x2.f32 %1, %5, %4;"
+        : "=r"(u.x), "=r"(u.y)
+        : "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w));
+  return u;
+#endif
   return make_uint2(lo_to_16(v.x, bf16) | (unsigned)lo_to_16(v.y, bf16) << 16,
                     lo_to_16(v.z, bf16) | (unsigned)lo_to_16(v.w, bf16) << 16);
 }
@@ -126,14 +143,23 @@ LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
   for (int i = 0; i < 4; i++) lo_rotate(f, i < count ? lo_load(v, at + i) : 0.0f);
   return f;
 }
+/* The compiler takes stores of structs apart. */
+LO_FN void lo_store_words(void *p, float4 v) {
+  asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(p), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
+LO_FN void lo_store_words(void *p, uint2 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
 LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
   if (v.vector && count >= 4) {
     if (v.type == LO_TYPE_F32)
-      *(float4 *)((float *)v.p + at) = f;
+      lo_store_words((float *)v.p + at, f);
     else if (v.type >= LO_TYPE_I8)
       *(unsigned *)((unsigned char *)v.p + at) = lo_to_8x4(f, v.type == LO_TYPE_U8);
     else
-      *(uint2 *)((unsigned short *)v.p + at) = lo_to_16x4(f, v.type == LO_TYPE_BF16);
+      lo_store_words((unsigned short *)v.p + at, lo_to_16x4(f, v.type == LO_TYPE_BF16));
     return;
   }
 #pragma unroll 1

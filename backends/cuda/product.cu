@@ -9,7 +9,18 @@
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
   void *arguments[] = {(void *)params};
   return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, 0, (cudaStream_t)stream);
+                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
+}
+
+int lo_cu_allow_shared(const void *kernel, unsigned bytes, unsigned long long *devices) {
+  int device;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  unsigned long long bit = 1ull << device % 64;
+  if (device < 64 && __atomic_load_n(devices, __ATOMIC_RELAXED) & bit) return cudaSuccess;
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  if (error == cudaSuccess) __atomic_fetch_or(devices, bit, __ATOMIC_RELAXED);
+  return error;
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */

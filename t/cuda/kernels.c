@@ -57,10 +57,11 @@ typedef struct operand {
   int8_t *value;
 } operand;
 
-/* Rows are padded to `align` bytes, as a kernel wants them; NaN (or 77) lies between them. */
+/* Rows are padded to `align` bytes, as a kernel wants them, to an odd number of elements
+ * where it is -1; NaN (or 77) lies between them. */
 static operand make(layerops_type type, int64_t rows, int64_t cols, int64_t batch, int align) {
   int64_t size = (int64_t)layerops_type_size(type), each = align > size ? align / size : 1;
-  int64_t stride = (cols + each - 1) / each * each;
+  int64_t stride = align < 0 ? cols | 1 : (cols + each - 1) / each * each;
   operand o = {.memory = malloc((size_t)(rows * stride * batch * size)),
                .value = malloc((size_t)(rows * cols * batch))};
   memset(o.memory, type == LAYEROPS_I8 || type == LAYEROPS_U8 ? 77 : 0xff,
@@ -98,9 +99,10 @@ static int64_t count_wrong(shape s, int trans_a, int trans_b, const int8_t *a, c
 static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags,
                         const lo_cuda_kernel *k) {
   int trans_a = order / 2, trans_b = order % 2, rows_a = (int)(trans_a ? s.k : s.m);
+  int align = k->copies ? -1 : k->align;
   layerops_type type_b = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
-  operand a = make(type, rows_a, trans_a ? s.m : s.k, s.batch, k->align);
-  operand b = make(type_b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, k->align);
+  operand a = make(type, rows_a, trans_a ? s.m : s.k, s.batch, align);
+  operand b = make(type_b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, align);
   operand c = make(LAYEROPS_F32, s.m, s.n, s.batch, 4);
   layerops_gemm_args args = {.a = a.view,
                              .b = b.view,
@@ -129,6 +131,7 @@ static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts) {
   uint32_t flags = k->kinds & LO_KIND_TF32 ? LAYEROPS_ALLOW_TF32 : 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     shape s = shapes[i];
+    if (k->copies && s.m == 1) continue; /* one row lies well already */
     if (k->few && (s.m < s.n ? s.m : s.n) > k->few) continue;
     if (lo_ceil_div(s.k, k->bk) < 2 * parts - 1) continue; /* no so many parts */
     for (int order = 0; order < 4; order++) {
