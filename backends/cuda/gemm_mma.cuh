@@ -1,45 +1,77 @@
-/* The main loop on tensor cores, for 16-bit operands: from Turing on. Sums are f32.
+/* The main loop on tensor cores that stages operands through registers: from Turing on, for 16-bit
+ * operands, whose sums are f32, and 8-bit ones, whose sums are int32.
  *
- * Operands lie in shared memory as they lie in device memory, lines of 64 bytes or more; ldmatrix
- * turns those that do not run along k. 16 bytes of a line are a chunk; chunks of neighbouring lines
- * are swizzled, so that stores and ldmatrix, eight chunks at a time, find all banks. */
+ * A step is 64 bytes of k. Operands lie in shared memory as they lie in device memory, in lines of
+ * 64 bytes or more; ldmatrix turns those that do not run along k. (It cannot turn bytes: 8-bit
+ * operands lie along k there in any case.) 16 bytes of a line are a chunk; chunks of neighbouring
+ * lines are swizzled, so that stores and ldmatrix, eight chunks at a time, find all banks.
+ *
+ * While a chunk of k is multiplied, the next one's fragments are loaded. Meanwhile the next step's
+ * tile goes from registers to the other stage, and the one after it is asked for, a few chunks at a
+ * time. */
 #ifndef LO_CUDA_GEMM_MMA_CUH
 #define LO_CUDA_GEMM_MMA_CUH
 
 #include "backends/cuda/main_loop.cuh"
 
-/* The instruction of a main loop: m16n8k8 f16 twice (Turing), m16n8k16 (from Ampere on). */
-enum { LO_MMA_K8_F16, LO_MMA_K16_F16, LO_MMA_K16_BF16 };
+/* ---- Instructions */
+enum { LO_MMA_K8_F16, LO_MMA_K16_F16, LO_MMA_K16_BF16, LO_MMA_S8, LO_MMA_U8 };
 
-/* c += a b for 16 x 8 outputs and 16 of k. */
-template <int MMA>
-LO_FN void lo_mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  if (MMA == LO_MMA_K8_F16) {
+/* c += a b for 8 GROUPS rows, 8 columns and CHUNKS chunks of k. c: pairs of neighbours in a row, of
+ * rows 8 apart; a: by chunk, then by group of eight rows; b: by chunk. */
+template <int MMA> struct lo_mma;
+
+template <> struct lo_mma<LO_MMA_K8_F16> {
+  typedef float sum_t;
+  typedef unsigned short element_t;
+  static constexpr int GROUPS = 2, CHUNKS = 1;
+  static __device__ __forceinline__ void run(float (&c)[4], const unsigned (&a)[2],
+                                             const unsigned (&b)[1]) {
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
                  "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(b0));
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[2]), "r"(a[3]), "r"(b1));
+                 : "r"(a[0]), "r"(a[1]), "r"(b[0]));
   }
-#if __CUDA_ARCH__ >= 800
-  if (MMA == LO_MMA_K16_F16)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  if (MMA == LO_MMA_K16_BF16)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-#endif
-}
+};
 
-/* Four 8 x 8 matrices; lane l gives the address of line l % 8 of matrix l / 8. */
-template <bool TURN> LO_FN void lo_ldmatrix(unsigned (&r)[4], unsigned address) {
+#define LO_MMA_K16(MMA, TYPE)                                                                      \
+  template <> struct lo_mma<MMA> {                                                                 \
+    typedef float sum_t;                                                                           \
+    typedef unsigned short element_t;                                                              \
+    static constexpr int GROUPS = 2, CHUNKS = 2;                                                   \
+    static __device__ __forceinline__ void run(float (&c)[4], const unsigned (&a)[4],              \
+                                               const unsigned (&b)[2]) {                           \
+      asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                  \
+                   "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                         \
+                   : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));            \
+    }                                                                                              \
+  };
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+LO_MMA_K16(LO_MMA_K16_F16, "f16")
+LO_MMA_K16(LO_MMA_K16_BF16, "bf16")
+#endif
+#undef LO_MMA_K16
+
+#define LO_MMA_8_BITS(MMA, TYPE)                                                                   \
+  template <> struct lo_mma<MMA> {                                                                 \
+    typedef int sum_t;                                                                             \
+    typedef unsigned char element_t;                                                               \
+    static constexpr int GROUPS = 1, CHUNKS = 1;                                                   \
+    static __device__ __forceinline__ void run(int (&c)[2], const unsigned (&a)[1],                \
+                                               const unsigned (&b)[1]) {                           \
+      asm volatile("mma.sync.aligned.m8n8k16.row.col.s32." TYPE ".s8.s32 "                         \
+                   "{%0,%1}, {%2}, {%3}, {%0,%1};"                                                 \
+                   : "+r"(c[0]), "+r"(c[1])                                                        \
+                   : "r"(a[0]), "r"(b[0]));                                                        \
+    }                                                                                              \
+  };
+LO_MMA_8_BITS(LO_MMA_S8, "s8")
+LO_MMA_8_BITS(LO_MMA_U8, "u8")
+#undef LO_MMA_8_BITS
+
+/* Four 8 x 16-byte matrices; lane l gives the address of line l % 8 of matrix l / 8. */
+template <bool TURN> LO_FN void lo_ldmatrix(unsigned *r, unsigned address) {
   if (TURN)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -50,196 +82,365 @@ template <bool TURN> LO_FN void lo_ldmatrix(unsigned (&r)[4], unsigned address) 
                  : "r"(address));
 }
 
-/* An operand's stage: lines of LINE elements along `inner`. */
-template <bool K_INNER, int EXTENT, int BK> struct lo_half_stage {
-  static constexpr int LINE = K_INNER ? BK : EXTENT, LINES = K_INNER ? EXTENT : BK;
-  static constexpr int CHUNKS = LINE / 8;
+/* ---- An operand's stage: EXTENT rows (columns) by 64 bytes of k. */
+template <class T, bool K_INNER_, int EXTENT> struct lo_mma_stage {
+  static constexpr int CHUNK = 16 / sizeof(T), BK = 4 * CHUNK; /* elements */
+  static constexpr bool K_INNER = K_INNER_ || sizeof(T) == 1;
+  static constexpr int LINES = K_INNER ? EXTENT : BK, CHUNKS = K_INNER ? 4 : EXTENT / CHUNK;
+  static constexpr int PITCH = CHUNKS * 16, BYTES = LINES * PITCH;
   static_assert(CHUNKS == 4 || CHUNKS % 8 == 0, "the swizzle");
   /* Where a chunk of a line lies, in bytes. */
-  static __device__ __forceinline__ unsigned place(int line, int chunk) {
+  static __device__ __forceinline__ int place(int line, int chunk) {
     int swizzle = CHUNKS == 4 ? line / 2 % 4 : line % 8;
-    return (unsigned)(line * LINE * 2 + (chunk ^ swizzle) * 16);
+    return line * PITCH + (chunk ^ swizzle) * 16;
   }
 };
 
-/* Brings BK x EXTENT elements of an operand to shared memory, a chunk at a time. */
-template <bool K_INNER, int EXTENT, int BK, int THREADS> struct lo_half_loader {
-  typedef lo_half_stage<K_INNER, EXTENT, BK> stage_t;
-  static constexpr int WIDTH = 8;
-  static constexpr int CHUNKS = stage_t::CHUNKS, LOADS = stage_t::LINES * CHUNKS / THREADS;
-  static constexpr int OUTER_STEP = THREADS / CHUNKS;
-  static_assert(stage_t::LINES * CHUNKS % THREADS == 0, "every thread has as many chunks");
+/* A warp's view of a stage: fragments of W rows from `first` on. Lines 32 (64 across k) apart are
+ * at a constant distance, so one address, two across k, serve all. */
+template <class Stage, int W> struct lo_mma_reader {
+  static constexpr int ADDRESSES = Stage::K_INNER || W == 32 ? 1 : 2;
+  unsigned at[ADDRESSES];
+  __device__ __forceinline__ lo_mma_reader(unsigned stage, int first) {
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < ADDRESSES; i++)
+      at[i] = stage + (Stage::K_INNER
+                           ? Stage::place(first + lane, 0)
+                           : Stage::place(lane % 8, (first + 32 * i) / Stage::CHUNK + lane / 8));
+  }
+  /* Chunk c of k. */
+  __device__ __forceinline__ void load(unsigned (&r)[W / 8], int c) const {
+#pragma unroll
+    for (int g = 0; g < W / 32; g++)
+      lo_ldmatrix<!Stage::K_INNER>(r + 4 * g, Stage::K_INNER
+                                                  ? (at[0] ^ c * 16) + g * 32 * Stage::PITCH
+                                                  : at[g % 2] + g / 2 * 128 + c * 8 * Stage::PITCH);
+  }
+  __device__ __forceinline__ void turn(int bytes) {
+#pragma unroll
+    for (int i = 0; i < ADDRESSES; i++) at[i] += bytes;
+  }
+};
 
-  const unsigned short *p;
-  int outer_left, inner_left; /* elements from the thread's first chunk to the end */
+/* ---- Loaders bring an operand's tiles to shared memory, LOADS chunks a thread, one after the
+ * other. */
+
+/* Neighbours as they come, from any place; those beyond `count` are 0. */
+template <class T> LO_FN unsigned lo_gather(const T *q, lo_i64 step, int count) {
+  constexpr int EACH = 4 / sizeof(T);
+  unsigned word = 0;
+#pragma unroll
+  for (int i = 0; i < EACH; i++)
+    if (i < count) word |= (unsigned)__ldg(q + i * step) << 8 * sizeof(T) * i;
+  return word;
+}
+template <class T> LO_FN uint4 lo_gather_chunk(const T *q, lo_i64 step, int count) {
+  constexpr int EACH = 4 / sizeof(T);
+  return make_uint4(lo_gather(q, step, count), lo_gather(q + EACH * step, step, count - EACH),
+                    lo_gather(q + 2 * EACH * step, step, count - 2 * EACH),
+                    lo_gather(q + 3 * EACH * step, step, count - 3 * EACH));
+}
+/* A chunk that is not on a border of 16 bytes, by words where they are on theirs; 16-bit elements
+ * that are not lie across two words. */
+template <class T> LO_FN uint4 lo_loose_chunk(const T *q) {
+  const unsigned *w = (const unsigned *)q;
+  if (((lo_u64)q & 3) == 0) return make_uint4(__ldg(w), __ldg(w + 1), __ldg(w + 2), __ldg(w + 3));
+  w = (const unsigned *)(q + 1);
+  unsigned first = __ldg(q), x = __ldg(w), y = __ldg(w + 1), z = __ldg(w + 2), last = __ldg(q + 7);
+  return make_uint4(first | x << 16, x >> 16 | y << 16, y >> 16 | z << 16, z >> 16 | last << 16);
+}
+
+template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
+  typedef lo_mma_stage<T, K_INNER, EXTENT> stage_t;
+  static constexpr int WIDTH = stage_t::CHUNK, BK = stage_t::BK;
+  static constexpr int CHUNKS = stage_t::CHUNKS, LOADS = stage_t::LINES * CHUNKS / THREADS;
+  static constexpr bool BYTES_ACROSS =
+      sizeof(T) == 1 && !K_INNER; /* they lie otherwise in memory */
+  static constexpr int LINE_STEP = THREADS / CHUNKS, CHUNK_STEP = THREADS / EXTENT;
+  static_assert(stage_t::LINES * CHUNKS % THREADS == 0, "every thread has as many chunks");
+  static_assert(!BYTES_ACROSS || THREADS % EXTENT == 0 || EXTENT % THREADS == 0, "lines of lanes");
+
+  const T *p;
+  lo_i64 step, last_step; /* from chunk to chunk, from the last to the next tile's first */
+  int extent;             /* rows (columns) from the thread's first chunk to the end */
   uint4 raw[LOADS];
 
-  static __device__ __forceinline__ int outer() { return (int)threadIdx.x / CHUNKS; }
-  static __device__ __forceinline__ int inner() { return (int)threadIdx.x % CHUNKS * 8; }
+  static __device__ __forceinline__ int line(int l) {
+    return BYTES_ACROSS ? ((int)threadIdx.x + l * THREADS) % EXTENT
+                        : (int)threadIdx.x / CHUNKS + l * LINE_STEP;
+  }
+  static __device__ __forceinline__ int chunk(int l) {
+    return BYTES_ACROSS ? ((int)threadIdx.x + l * THREADS) / EXTENT : (int)threadIdx.x % CHUNKS;
+  }
 
-  __device__ __forceinline__ lo_half_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
-                                            lo_i64 k0, int k_count) {
+  __device__ __forceinline__ lo_mma_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
+                                           lo_i64 k0) {
     lo_i64 left = o.extent - first;
-    int extent = left < EXTENT ? (int)left : EXTENT;
-    outer_left = (K_INNER ? extent : k_count) - outer();
-    inner_left = (K_INNER ? k_count : extent) - inner();
-    p = (const unsigned short *)o.p + batch * o.batch_stride +
-        (K_INNER ? (first + outer()) * o.stride + k0 + inner()
-                 : (k0 + outer()) * o.stride + first + inner());
+    lo_i64 row = BYTES_ACROSS ? 0 : K_INNER ? line(0) : WIDTH * chunk(0);
+    lo_i64 k = BYTES_ACROSS ? 0 : K_INNER ? WIDTH * chunk(0) : line(0);
+    extent = (int)(left < EXTENT ? left : EXTENT) - (int)row;
+    p = (const T *)o.p + batch * o.batch_stride +
+        (K_INNER ? (first + row) * o.stride + k0 + k : (k0 + k) * o.stride + first + row);
+    step = BYTES_ACROSS ? 0 : LINE_STEP * o.stride;
+    last_step = K_INNER ? BK - (LOADS - 1) * step : BK * o.stride - (LOADS - 1) * step;
   }
 
+  /* Whether all chunks lie inside, whole, in each step whose k does. */
   __device__ __forceinline__ bool whole(const lo_cu_operand &o, lo_i64 first) const {
-    return o.vector8 && first + EXTENT <= o.extent;
+    return !BYTES_ACROSS && o.vector8 && first + EXTENT <= o.extent;
   }
 
-  static __device__ __forceinline__ unsigned pair(const unsigned short *q, int count) {
-    unsigned x = count > 0 ? __ldg(q) : 0u;
-    return count > 1 ? x | (unsigned)__ldg(q + 1) << 16 : x;
-  }
-  /* Eight neighbours from any place, by words: those of an odd place lie across two. */
-  static __device__ __forceinline__ uint4 loose(const unsigned short *q) {
-    const unsigned *w = (const unsigned *)q;
-    if (((lo_u64)q & 2) == 0) return make_uint4(__ldg(w), __ldg(w + 1), __ldg(w + 2), __ldg(w + 3));
-    w = (const unsigned *)(q + 1);
-    unsigned first = __ldg(q), x = __ldg(w), y = __ldg(w + 1), z = __ldg(w + 2),
-             last = __ldg(q + 7);
-    return make_uint4(first | x << 16, x >> 16 | y << 16, y >> 16 | z << 16, z >> 16 | last << 16);
-  }
-  static __device__ __forceinline__ uint4 some(const unsigned short *q, int count) {
-    if (count >= 8) return loose(q);
-    return make_uint4(pair(q, count), pair(q + 2, count - 2), pair(q + 4, count - 4),
-                      pair(q + 6, count - 6));
-  }
-
-  template <bool WHOLE> __device__ __forceinline__ void fetch(const lo_cu_operand &o) {
-#pragma unroll
-    for (int l = 0; l < LOADS; l++) {
-      const unsigned short *q = p + l * OUTER_STEP * o.stride;
-      bool in = l * OUTER_STEP < outer_left;
-      if (WHOLE || (in && o.vector8 && inner_left >= 8))
-        raw[l] = __ldg((const uint4 *)q);
-      else
-        raw[l] = some(q, in ? inner_left : 0);
+  /* `left`: of k, from the tile's first on. */
+  __device__ __forceinline__ uint4 some(const lo_cu_operand &o, int l, int left) const {
+    if (BYTES_ACROSS) {
+      int row = line(l), k = WIDTH * chunk(l);
+      return lo_gather_chunk(p + row + k * o.stride, o.stride, row < extent ? left - k : 0);
     }
+    int inner = K_INNER ? left - WIDTH * chunk(0) : extent;
+    int outer = K_INNER ? extent : left - line(0);
+    if (l * LINE_STEP >= outer) inner = 0;
+    if (inner >= WIDTH && o.vector8) return __ldg((const uint4 *)p);
+    if (inner >= WIDTH && (sizeof(T) == 2 || ((lo_u64)p & 3) == 0)) return lo_loose_chunk(p);
+    return lo_gather_chunk(p, 1, inner);
   }
 
-  __device__ __forceinline__ void advance(const lo_cu_operand &o) {
-    if (K_INNER) {
-      p += BK;
-      inner_left -= BK;
-    } else {
-      p += BK * o.stride;
-      outer_left -= BK;
-    }
+  /* Chunk l of a tile: all of them are asked for, one after the other. */
+  template <bool WHOLE>
+  __device__ __forceinline__ void fetch(const lo_cu_operand &o, int l, int left) {
+    raw[l] = WHOLE ? __ldg((const uint4 *)p) : some(o, l, left);
+    p += l + 1 < LOADS ? step : last_step;
   }
 
-  __device__ __forceinline__ void store(float *stage, int) const {
-#pragma unroll
-    for (int l = 0; l < LOADS; l++)
-      *(uint4 *)((char *)stage + stage_t::place(outer() + l * OUTER_STEP, inner() / 8)) = raw[l];
+  __device__ __forceinline__ void store(char *stage, int l) const {
+    *(uint4 *)(stage + stage_t::place(line(l), chunk(l))) = raw[l];
   }
 
-  __device__ __forceinline__ void add_to(float (&sums)[8], int bf16) const {
+  __device__ __forceinline__ void add_to(float (&sums)[WIDTH], int l, int bf16) const {
+    const unsigned words[4] = {raw[l].x, raw[l].y, raw[l].z, raw[l].w};
 #pragma unroll
-    for (int l = 0; l < LOADS; l++) {
-      const unsigned words[4] = {raw[l].x, raw[l].y, raw[l].z, raw[l].w};
-#pragma unroll
-      for (int i = 0; i < 8; i++)
-        sums[i] += lo_from_16((unsigned short)(words[i / 2] >> i % 2 * 16), bf16);
-    }
+    for (int i = 0; i < WIDTH; i++)
+      sums[i] += lo_from_16((unsigned short)(words[i / 2 % 4] >> i % 2 * 16), bf16);
   }
 };
 
+/* ---- BM x BN outputs; a warp has WM x WN of them. */
 template <int MMA, int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B>
 struct lo_mma_core {
-  static constexpr int BM = BM_, BN = BN_, BK = 32;
-  static constexpr bool INTEGER = false;
-  typedef float4 sum4;
-  __device__ __forceinline__ void column_sums(int *) const {}
+  typedef lo_mma<MMA> mma;
+  typedef typename mma::sum_t sum_t;
+  typedef typename mma::element_t element_t;
+  static constexpr int BM = BM_, BN = BN_;
   static constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N, THREADS = 32 * WARPS;
-  static constexpr int OFFSET_B = BM * BK / 2, STAGE = (BM + BN) * BK / 2; /* words */
-  static constexpr int ROWS = BM / WM * 16, PITCH = BN + 8; /* of a pass of drain() */
-  static_assert(ROWS * PITCH <= 2 * STAGE, "shared memory");
-  template <bool K_INNER> using loader_a = lo_half_loader<K_INNER, BM, BK, THREADS>;
-  template <bool K_INNER> using loader_b = lo_half_loader<K_INNER, BN, BK, THREADS>;
-  typedef lo_half_stage<!TRANS_A, BM, BK> stage_a;
-  typedef lo_half_stage<TRANS_B, BN, BK> stage_b;
+  typedef lo_mma_loader<element_t, !TRANS_A, BM, THREADS> loader_a;
+  typedef lo_mma_loader<element_t, TRANS_B, BN, THREADS> loader_b;
+  typedef typename loader_a::stage_t stage_a;
+  typedef typename loader_b::stage_t stage_b;
+  static constexpr int BK = stage_a::BK, STEPS = 4 / mma::CHUNKS; /* of an instruction's k */
+  static constexpr int STAGE = stage_a::BYTES + stage_b::BYTES;   /* bytes */
+  static constexpr int ROWS = BM / WM * 16, PITCH = BN + 8;       /* of a pass of drain() */
+  static constexpr int GROUPS = mma::GROUPS;
+  static_assert((ROWS * PITCH + BN) * 4 <= 2 * STAGE, "shared memory");
+  static constexpr int SHARED = 2 * STAGE;
+  static_assert(STEPS % 2 == 0, "fragments take turns");
 
-  int lane, row0, col0; /* of the warp */
-  float acc[WM / 16][WN / 8][4];
+  int row0, col0; /* of the warp */
+  lo_mma_reader<stage_a, WM> a;
+  lo_mma_reader<stage_b, WN> b;
+  unsigned fragment_a[2][mma::CHUNKS][WM / 8], fragment_b[2][mma::CHUNKS][WN / 8];
+  sum_t acc[WM / 8 / GROUPS][WN / 8][2 * GROUPS];
 
-  __device__ __forceinline__ lo_mma_core() {
-    int warp = threadIdx.x / 32;
-    lane = threadIdx.x % 32;
-    row0 = warp / WARPS_N * WM;
-    col0 = warp % WARPS_N * WN;
+  __device__ __forceinline__ lo_mma_core(char *shared)
+      : row0(threadIdx.x / 32 / WARPS_N * WM), col0(threadIdx.x / 32 % WARPS_N * WN),
+        a((unsigned)__cvta_generic_to_shared(shared), row0),
+        b((unsigned)__cvta_generic_to_shared(shared) + stage_a::BYTES, col0) {
 #pragma unroll
-    for (int i = 0; i < WM / 16; i++)
+    for (int i = 0; i < WM / 8 / GROUPS; i++)
 #pragma unroll
       for (int j = 0; j < WN / 8; j++)
 #pragma unroll
-        for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0f;
+        for (int e = 0; e < 2 * GROUPS; e++) acc[i][j][e] = 0;
   }
 
-  /* 16 rows by 16 of k: matrices (rows, k), (rows + 8, k), (rows, k + 8), (rows + 8, k + 8). */
-  __device__ __forceinline__ void load_a(unsigned (&r)[4], unsigned stage, int row, int k) const {
-    int low = lane % 8, m8 = lane / 8 % 2, k8 = lane / 16;
-    unsigned place = TRANS_A ? stage_a::place(k + 8 * k8 + low, row / 8 + m8)
-                             : stage_a::place(row + 8 * m8 + low, k / 8 + k8);
-    lo_ldmatrix<TRANS_A>(r, stage + place);
-  }
-  /* 16 of k by 16 columns: matrices (k, columns), (k + 8, columns), and of columns + 8. */
-  __device__ __forceinline__ void load_b(unsigned (&r)[4], unsigned stage, int col, int k) const {
-    int low = lane % 8, k8 = lane / 8 % 2, n8 = lane / 16;
-    unsigned place = TRANS_B ? stage_b::place(col + 8 * n8 + low, k / 8 + k8)
-                             : stage_b::place(k + 8 * k8 + low, col / 8 + n8);
-    lo_ldmatrix<!TRANS_B>(r, stage + place);
-  }
-
-  __device__ __forceinline__ void multiply(const float *stage) {
-    unsigned sA = (unsigned)__cvta_generic_to_shared(stage), sB = sA + 4 * OFFSET_B;
+  __device__ __forceinline__ void load(int s) {
 #pragma unroll
-    for (int k = 0; k < BK; k += 16) {
-      unsigned rA[WM / 16][4], rB[WN / 16][4];
-#pragma unroll
-      for (int i = 0; i < WM / 16; i++) load_a(rA[i], sA, row0 + 16 * i, k);
-#pragma unroll
-      for (int j = 0; j < WN / 16; j++) load_b(rB[j], sB, col0 + 16 * j, k);
-#pragma unroll
-      for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-        for (int j = 0; j < WN / 8; j++)
-          lo_mma<MMA>(acc[i][j], rA[i], rB[j / 2][j % 2 * 2], rB[j / 2][j % 2 * 2 + 1]);
+    for (int c = 0; c < mma::CHUNKS; c++) {
+      a.load(fragment_a[s % 2][c], s * mma::CHUNKS + c);
+      b.load(fragment_b[s % 2][c], s * mma::CHUNKS + c);
     }
   }
 
-  /* Sixteen rows of each warp at a time, as lo_drain does; lines are 8 words apart beyond BN, so
-   * that the eight rows that lanes hold side by side find other banks. */
-  template <class Each> __device__ __forceinline__ void drain(float *shared, Each each) {
+  __device__ __forceinline__ void multiply(int s) {
+#pragma unroll
+    for (int i = 0; i < WM / 8 / GROUPS; i++)
+#pragma unroll
+      for (int jj = 0; jj < WN / 8; jj++) {
+        int j = i % 2 ? WN / 8 - 1 - jj : jj; /* to and fro: a fragment of B stays in place */
+        unsigned x[mma::CHUNKS * GROUPS], y[mma::CHUNKS];
+#pragma unroll
+        for (int c = 0; c < mma::CHUNKS; c++) {
+#pragma unroll
+          for (int g = 0; g < GROUPS; g++) x[c * GROUPS + g] = fragment_a[s % 2][c][i * GROUPS + g];
+          y[c] = fragment_b[s % 2][c][j];
+        }
+        mma::run(acc[i][j], x, y);
+      }
+  }
+
+  __device__ __forceinline__ void turn(int bytes) {
+    a.turn(bytes);
+    b.turn(bytes);
+  }
+
+  /* Sixteen rows of each warp at a time pass through shared memory; lines are 8 words apart beyond
+   * BN, so that the eight rows that lanes hold side by side find other banks. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
     constexpr int QUADS = BN / 4;
-    int warp_row = row0 / WM * 16;
+    struct __align__(2 * sizeof(sum_t)) pair {
+      sum_t x, y;
+    };
+    struct __align__(4 * sizeof(sum_t)) quad {
+      sum_t x, y, z, w;
+    };
+    int lane = threadIdx.x % 32, warp_row = row0 / WM * 16;
+    sum_t *words = (sum_t *)shared;
 #pragma unroll 1
     for (int pass = 0; pass < WM / 16; pass++) {
 #pragma unroll
       for (int i = 0; i < WM / 16; i++) {
         if (i != pass) continue;
-        float *line = shared + (warp_row + lane / 4) * PITCH + col0 + lane % 4 * 2;
+        sum_t *line = words + (warp_row + lane / 4) * PITCH + col0 + lane % 4 * 2;
 #pragma unroll
-        for (int j = 0; j < WN / 8; j++) {
-          *(float2 *)(line + 8 * j) = make_float2(acc[i][j][0], acc[i][j][1]);
-          *(float2 *)(line + 8 * PITCH + 8 * j) = make_float2(acc[i][j][2], acc[i][j][3]);
-        }
+        for (int g = 0; g < 2; g++)
+#pragma unroll
+          for (int j = 0; j < WN / 8; j++) {
+            const sum_t *c = acc[(2 * i + g) / GROUPS][j] + (2 * i + g) % GROUPS * 2;
+            *(pair *)(line + 8 * g * PITCH + 8 * j) = {c[0], c[1]};
+          }
       }
       __syncthreads();
 #pragma unroll 1
       for (int v = threadIdx.x; v < ROWS * QUADS; v += THREADS) {
-        int line = v / QUADS, quad = v % QUADS;
-        each(line / 16 * WM + pass * 16 + line % 16, 4 * quad,
-             *(const float4 *)(shared + line * PITCH + 4 * quad));
+        int line = v / QUADS, q = v % QUADS;
+        quad r = *(const quad *)(words + line * PITCH + 4 * q);
+        each(line / 16 * WM + pass * 16 + line % 16, 4 * q,
+             make_float4((float)r.x, (float)r.y, (float)r.z, (float)r.w));
       }
       __syncthreads();
     }
   }
 };
+
+/* ---- The loop */
+
+/* Part `part` of PARTS of a tile: what the threads hold goes to the stage, and what comes a step
+ * later is asked for. */
+template <class Core, bool TRANS_A> struct lo_mma_tiles {
+  typedef typename Core::loader_a A;
+  typedef typename Core::loader_b B;
+  static constexpr int LOADS = A::LOADS + B::LOADS, PARTS = Core::STEPS - 1;
+  const lo_cu_gemm &p;
+  A a;
+  B b;
+  bool sum; /* side sums over k of op(A)'s rows are wanted */
+  float sums[A::WIDTH];
+
+  template <bool WHOLE> __device__ __forceinline__ void fetch(int l, int left) {
+    if (l < A::LOADS)
+      a.template fetch<WHOLE>(p.a, l, left);
+    else
+      b.template fetch<WHOLE>(p.b, l - A::LOADS, left);
+  }
+  __device__ __forceinline__ void store(char *stage, int l) {
+    if (l < A::LOADS) {
+      if (TRANS_A && sizeof(typename Core::element_t) == 2 && sum) a.add_to(sums, l, p.bf16);
+      a.store(stage, l);
+    } else {
+      b.store(stage + Core::stage_a::BYTES, l - A::LOADS);
+    }
+  }
+  /* `left`: of k, from the tile to be asked for on; none where it is not positive. */
+  template <bool WHOLE> __device__ __forceinline__ void part(char *stage, int part, int left) {
+#pragma unroll
+    for (int l = part * LOADS / PARTS; l < (part + 1) * LOADS / PARTS; l++) {
+      if (WHOLE || left + Core::BK > 0) store(stage, l);
+      if (WHOLE || left > 0) fetch<WHOLE>(l, left);
+    }
+  }
+};
+
+/* A step multiplies one stage, fills the other one with the next tile, and asks for the one after
+ * it. `other`: the distance to the other stage; `left`: of k, from the tile to be asked for on. */
+template <bool WHOLE, class Core, class Tiles>
+LO_FN void lo_mma_step(Core &core, Tiles &tiles, char *shared, int &other, int left) {
+  char *stage = shared + (other > 0 ? other : 0);
+#pragma unroll
+  for (int k = 0; k < Core::STEPS; k++) {
+    if (k == Core::STEPS - 1) { /* all fragments of this stage are in registers */
+      __syncthreads();
+      core.turn(other);
+      other = -other;
+    }
+    core.load((k + 1) % Core::STEPS);
+    if (k < Core::STEPS - 1) tiles.template part<WHOLE>(stage, k, left);
+    core.multiply(k);
+  }
+}
+
+/* `whole`: the k of tiles that need no questions asked. */
+template <class Core, class Tiles>
+LO_FN void lo_mma_loop(Core &core, Tiles &tiles, char *shared, int k_count, int whole) {
+  if (k_count <= 0) return;
+#pragma unroll 1
+  for (int k = 0; k < 2 * Core::BK && k < k_count;
+       k += Core::BK) { /* the second stays in registers */
+#pragma unroll
+    for (int l = 0; l < Tiles::LOADS; l++) tiles.template fetch<false>(l, k_count - k);
+#pragma unroll
+    for (int l = 0; k == 0 && l < Tiles::LOADS; l++) tiles.store(shared, l);
+  }
+  __syncthreads();
+  core.load(0);
+  int k = 2 * Core::BK, other = Core::STAGE; /* of the tile to be asked for */
+#pragma unroll 1
+  for (; k + Core::BK <= whole; k += Core::BK)
+    lo_mma_step<true>(core, tiles, shared, other, Core::BK);
+#pragma unroll 1
+  for (; k - 2 * Core::BK < k_count; k += Core::BK)
+    lo_mma_step<false>(core, tiles, shared, other, k_count - k);
+  __syncthreads();
+}
+
+template <class Core, bool TRANS_A> LO_FN void lo_mma_gemm(const lo_cu_gemm &p) {
+  extern __shared__ __align__(128) char shared[];
+  lo_i64 tm, tn;
+  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
+  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
+    typename Core::loader_a a(p.a, l, row0, k0);
+    typename Core::loader_b b(p.b, l, col0, k0);
+    bool whole = a.whole(p.a, row0) && b.whole(p.b, col0);
+    lo_mma_tiles<Core, TRANS_A> tiles = {p, a, b, sum, {}};
+    Core core(shared);
+    lo_mma_loop(core, tiles, shared, k_count, whole ? k_count : 0);
+    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+    float *bias = (float *)shared + Core::ROWS * Core::PITCH;
+    lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+    core.drain(shared, [&](int r, int c, float4 quad) {
+      lo_i64 row = row0 + r, col = col0 + c;
+      if (row >= p.m || col >= p.n) return;
+      if (p.split > 1) {
+        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
+        *(float4 *)(p.partial + line * p.pitch + col) = quad;
+      } else {
+        lo_epilogue4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
+                     lo_quad_count(p.n, col));
+      }
+    });
+  }
+}
 
 #endif

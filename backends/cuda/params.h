@@ -36,7 +36,7 @@ typedef struct lo_cu_operand {
   lo_i64 stride, batch_stride;
   int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
   int vector;  /* four neighbours may be moved at once */
-  int vector8; /* eight */
+  int vector8; /* 16 bytes */
 } lo_cu_operand;
 
 typedef struct lo_cu_gemm {
