@@ -40,6 +40,22 @@ LO_FN void lo_epilogue4(const lo_cu_epilogue &e, float alpha, float beta, float4
   lo_store4(e.c, at_c, count, z);
 }
 
+/* What most products end with, in few instructions: alpha, a bias, ReLU or nothing, whole quads. */
+LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
+  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
+         e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
+         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
+}
+LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, float4 acc, float4 bias, lo_i64 batch,
+                     lo_i64 row, lo_i64 col) {
+  float4 z = make_float4(__fmul_rn(alpha, acc.x), __fmul_rn(alpha, acc.y), __fmul_rn(alpha, acc.z),
+                         __fmul_rn(alpha, acc.w));
+  if (e.bias.p) z = lo_add4(z, bias);
+  if (e.activation == LO_ACT_RELU)
+    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
+                    z.w < 0 ? 0.0f : z.w);
+  lo_store4(e.c, batch * e.c.batch_stride + row * e.c.stride + col, 4, z);
+}
 /* ---- Products of 8-bit integers. A vector of one element stands for all. */
 LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
   return v.cols == 1 ? 0 : row;
@@ -87,6 +103,11 @@ LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc
     lo_store_sums(e.c, batch * e.c.batch_stride + row * e.c.stride + col, count, acc);
   else
     lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
+}
+
+LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, int4 acc, float4 bias, lo_i64 batch,
+                     lo_i64 row, lo_i64 col) {
+  lo_plain4(e, alpha, lo_scale4(e, acc, row, col, 4), bias, batch, row, col);
 }
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {

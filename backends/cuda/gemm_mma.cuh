@@ -23,6 +23,7 @@ template <int MMA> struct lo_mma;
 
 template <> struct lo_mma<LO_MMA_K8_F16> {
   typedef float sum_t;
+  typedef float4 sum4;
   typedef unsigned short element_t;
   static constexpr int GROUPS = 2, CHUNKS = 1;
   static __device__ __forceinline__ void run(float (&c)[4], const unsigned (&a)[2],
@@ -37,6 +38,7 @@ template <> struct lo_mma<LO_MMA_K8_F16> {
 #define LO_MMA_K16(MMA, TYPE)                                                                      \
   template <> struct lo_mma<MMA> {                                                                 \
     typedef float sum_t;                                                                           \
+    typedef float4 sum4;                                                                           \
     typedef unsigned short element_t;                                                              \
     static constexpr int GROUPS = 2, CHUNKS = 2;                                                   \
     static __device__ __forceinline__ void run(float (&c)[4], const unsigned (&a)[4],              \
@@ -56,6 +58,7 @@ LO_MMA_K16(LO_MMA_K16_BF16, "bf16")
 #define LO_MMA_8_BITS(MMA, TYPE)                                                                   \
   template <> struct lo_mma<MMA> {                                                                 \
     typedef int sum_t;                                                                             \
+    typedef int4 sum4;                                                                             \
     typedef unsigned char element_t;                                                               \
     static constexpr int GROUPS = 1, CHUNKS = 1;                                                   \
     static __device__ __forceinline__ void run(int (&c)[2], const unsigned (&a)[1],                \
@@ -126,7 +129,11 @@ template <class Stage, int W> struct lo_mma_reader {
 /* ---- Loaders bring an operand's tiles to shared memory, LOADS chunks a thread, one after the
  * other. */
 
-/* Neighbours as they come, from any place; those beyond `count` are 0. */
+/* How a chunk of a tile that is not wholly inside, or not on a border of 16 bytes, is fetched. The
+ * way is the whole block's, so that its loads follow each other without branches. */
+enum { LO_BY_CHUNKS, LO_BY_WORDS, LO_BY_ELEMENTS };
+
+/* Neighbours `step` apart; those beyond `count` are 0. */
 template <class T> LO_FN unsigned lo_gather(const T *q, lo_i64 step, int count) {
   constexpr int EACH = 4 / sizeof(T);
   unsigned word = 0;
@@ -135,20 +142,25 @@ template <class T> LO_FN unsigned lo_gather(const T *q, lo_i64 step, int count) 
     if (i < count) word |= (unsigned)__ldg(q + i * step) << 8 * sizeof(T) * i;
   return word;
 }
-template <class T> LO_FN uint4 lo_gather_chunk(const T *q, lo_i64 step, int count) {
+template <class T> LO_FN uint4 lo_by_elements(const T *q, lo_i64 step, int count) {
   constexpr int EACH = 4 / sizeof(T);
   return make_uint4(lo_gather(q, step, count), lo_gather(q + EACH * step, step, count - EACH),
                     lo_gather(q + 2 * EACH * step, step, count - 2 * EACH),
                     lo_gather(q + 3 * EACH * step, step, count - 3 * EACH));
 }
-/* A chunk that is not on a border of 16 bytes, by words where they are on theirs; 16-bit elements
- * that are not lie across two words. */
-template <class T> LO_FN uint4 lo_loose_chunk(const T *q) {
+/* 16-bit elements on an odd place lie across words: three words lie inside in any case. */
+LO_FN uint4 lo_by_words(const unsigned short *q) {
+  const unsigned *w = (const unsigned *)((lo_u64)(q + 1) & ~3ull);
+  unsigned first = __ldg(q), x = __ldg(w), y = __ldg(w + 1), z = __ldg(w + 2);
+  unsigned seventh = __ldg((const unsigned short *)(w + 3)), last = __ldg(q + 7);
+  int odd = (int)((lo_u64)q & 2) * 8;
+  unsigned end = odd ? last : seventh | last << 16;
+  return make_uint4(__funnelshift_l(first << 16, x, odd), __funnelshift_l(x, y, odd),
+                    __funnelshift_l(y, z, odd), __funnelshift_l(z, end, odd));
+}
+LO_FN uint4 lo_by_words(const unsigned char *q) {
   const unsigned *w = (const unsigned *)q;
-  if (((lo_u64)q & 3) == 0) return make_uint4(__ldg(w), __ldg(w + 1), __ldg(w + 2), __ldg(w + 3));
-  w = (const unsigned *)(q + 1);
-  unsigned first = __ldg(q), x = __ldg(w), y = __ldg(w + 1), z = __ldg(w + 2), last = __ldg(q + 7);
-  return make_uint4(first | x << 16, x >> 16 | y << 16, y >> 16 | z << 16, z >> 16 | last << 16);
+  return make_uint4(__ldg(w), __ldg(w + 1), __ldg(w + 2), __ldg(w + 3));
 }
 
 template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
@@ -192,35 +204,56 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
   }
 
   /* `left`: of k, from the tile's first on. */
+  __device__ __forceinline__ int way(const lo_cu_operand &o, lo_i64 first, int left) const {
+    if (BYTES_ACROSS) return LO_BY_ELEMENTS;
+    bool rows = first + EXTENT <= o.extent, ks = left >= BK;
+    if (o.vector8 && (K_INNER ? ks || left % WIDTH == 0 : rows || o.extent % WIDTH == 0))
+      return LO_BY_CHUNKS;
+    return rows && ks && (sizeof(T) == 2 || o.vector) ? LO_BY_WORDS : LO_BY_ELEMENTS;
+  }
+
+  template <int WAY>
   __device__ __forceinline__ uint4 some(const lo_cu_operand &o, int l, int left) const {
+    if (WAY == LO_BY_WORDS) return lo_by_words(p);
     if (BYTES_ACROSS) {
       int row = line(l), k = WIDTH * chunk(l);
-      return lo_gather_chunk(p + row + k * o.stride, o.stride, row < extent ? left - k : 0);
+      return lo_by_elements(p + row + k * o.stride, o.stride, row < extent ? left - k : 0);
     }
     int inner = K_INNER ? left - WIDTH * chunk(0) : extent;
     int outer = K_INNER ? extent : left - line(0);
     if (l * LINE_STEP >= outer) inner = 0;
-    if (inner >= WIDTH && o.vector8) return __ldg((const uint4 *)p);
-    if (inner >= WIDTH && (sizeof(T) == 2 || ((lo_u64)p & 3) == 0)) return lo_loose_chunk(p);
-    return lo_gather_chunk(p, 1, inner);
+    if (WAY == LO_BY_ELEMENTS) return lo_by_elements(p, 1, inner);
+    return inner > 0 ? __ldg((const uint4 *)p) : make_uint4(0, 0, 0, 0);
   }
 
-  /* Chunk l of a tile: all of them are asked for, one after the other. */
-  template <bool WHOLE>
-  __device__ __forceinline__ void fetch(const lo_cu_operand &o, int l, int left) {
-    raw[l] = WHOLE ? __ldg((const uint4 *)p) : some(o, l, left);
-    p += l + 1 < LOADS ? step : last_step;
-  }
-
-  __device__ __forceinline__ void store(char *stage, int l) const {
-    *(uint4 *)(stage + stage_t::place(line(l), chunk(l))) = raw[l];
-  }
-
-  __device__ __forceinline__ void add_to(float (&sums)[WIDTH], int l, int bf16) const {
-    const unsigned words[4] = {raw[l].x, raw[l].y, raw[l].z, raw[l].w};
+  __device__ __forceinline__ void advance(int l) { p += l + 1 < LOADS ? step : last_step; }
+  __device__ __forceinline__ void fetch_whole() {
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++)
-      sums[i] += lo_from_16((unsigned short)(words[i / 2 % 4] >> i % 2 * 16), bf16);
+    for (int l = 0; l < LOADS; l++) {
+      raw[l] = __ldg((const uint4 *)p);
+      advance(l);
+    }
+  }
+  template <int WAY> __device__ __forceinline__ void fetch_by(const lo_cu_operand &o, int left) {
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) {
+      raw[l] = some<WAY>(o, l, left);
+      advance(l);
+    }
+  }
+  __device__ __forceinline__ void fetch(const lo_cu_operand &o, lo_i64 first, int left) {
+    int by = way(o, first, left);
+    if (by == LO_BY_CHUNKS)
+      fetch_by<LO_BY_CHUNKS>(o, left);
+    else if (by == LO_BY_WORDS)
+      fetch_by<LO_BY_WORDS>(o, left);
+    else
+      fetch_by<LO_BY_ELEMENTS>(o, left);
+  }
+
+  __device__ __forceinline__ void store(char *stage) const {
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) *(uint4 *)(stage + stage_t::place(line(l), chunk(l))) = raw[l];
   }
 };
 
@@ -228,6 +261,7 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
 template <int MMA, int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B>
 struct lo_mma_core {
   typedef lo_mma<MMA> mma;
+  typedef typename mma::sum4 sum4;
   typedef typename mma::sum_t sum_t;
   typedef typename mma::element_t element_t;
   static constexpr int BM = BM_, BN = BN_;
@@ -238,10 +272,10 @@ struct lo_mma_core {
   typedef typename loader_b::stage_t stage_b;
   static constexpr int BK = stage_a::BK, STEPS = 4 / mma::CHUNKS; /* of an instruction's k */
   static constexpr int STAGE = stage_a::BYTES + stage_b::BYTES;   /* bytes */
-  static constexpr int ROWS = BM / WM * 16, PITCH = BN + 8;       /* of a pass of drain() */
-  static constexpr int GROUPS = mma::GROUPS;
-  static_assert((ROWS * PITCH + BN) * 4 <= 2 * STAGE, "shared memory");
-  static constexpr int SHARED = 2 * STAGE;
+  static constexpr int SHARED = 2 * STAGE, GROUPS = mma::GROUPS;
+  static constexpr bool INTEGER = sizeof(element_t) == 1;
+  static constexpr int QUADS = WN / 4, PITCH = WN + 8; /* of drain() */
+  static_assert(WARPS * 16 * PITCH * 4 <= SHARED, "shared memory");
   static_assert(STEPS % 2 == 0, "fragments take turns");
 
   int row0, col0; /* of the warp */
@@ -292,24 +326,24 @@ struct lo_mma_core {
     b.turn(bytes);
   }
 
-  /* Sixteen rows of each warp at a time pass through shared memory; lines are 8 words apart beyond
-   * BN, so that the eight rows that lanes hold side by side find other banks. */
+  /* drain() gives a thread quads of these columns alone. */
+  static __device__ __forceinline__ int drain_column() {
+    return (int)(threadIdx.x / 32 % WARPS_N * WN + threadIdx.x % QUADS * 4);
+  }
+  /* Sixteen rows of a warp at a time, through memory of its own. Lines are 8 words longer than WN,
+   * so that the rows that lanes hold side by side find other banks. */
   template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
-    constexpr int QUADS = BN / 4;
     struct __align__(2 * sizeof(sum_t)) pair {
       sum_t x, y;
     };
-    struct __align__(4 * sizeof(sum_t)) quad {
-      sum_t x, y, z, w;
-    };
-    int lane = threadIdx.x % 32, warp_row = row0 / WM * 16;
-    sum_t *words = (sum_t *)shared;
+    int lane = threadIdx.x % 32;
+    sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * 16 * PITCH;
 #pragma unroll 1
     for (int pass = 0; pass < WM / 16; pass++) {
 #pragma unroll
       for (int i = 0; i < WM / 16; i++) {
         if (i != pass) continue;
-        sum_t *line = words + (warp_row + lane / 4) * PITCH + col0 + lane % 4 * 2;
+        sum_t *line = mine + lane / 4 * PITCH + lane % 4 * 2;
 #pragma unroll
         for (int g = 0; g < 2; g++)
 #pragma unroll
@@ -318,62 +352,95 @@ struct lo_mma_core {
             *(pair *)(line + 8 * g * PITCH + 8 * j) = {c[0], c[1]};
           }
       }
-      __syncthreads();
+      __syncwarp();
 #pragma unroll 1
-      for (int v = threadIdx.x; v < ROWS * QUADS; v += THREADS) {
-        int line = v / QUADS, q = v % QUADS;
-        quad r = *(const quad *)(words + line * PITCH + 4 * q);
-        each(line / 16 * WM + pass * 16 + line % 16, 4 * q,
-             make_float4((float)r.x, (float)r.y, (float)r.z, (float)r.w));
+      for (int line = lane / QUADS; line < 16; line += 32 / QUADS) {
+        each(row0 + pass * 16 + line, *(const sum4 *)(mine + line * PITCH + lane % QUADS * 4));
       }
-      __syncthreads();
+      __syncwarp();
     }
+  }
+};
+
+/* ---- Sums over k beside the product, from the stages: of the rows of op(A), where these lie along
+ * m in memory (a thread has two neighbours in some lines), and of the columns of 8-bit op(B) (a
+ * thread has some chunks of one). */
+template <class Core, bool INTEGER> struct lo_mma_sums {
+  static constexpr int EACH = Core::BM / 2, LINES = Core::THREADS / EACH;
+  static_assert(Core::THREADS % EACH == 0, "pairs");
+  float sums[2];
+  __device__ __forceinline__ void add(const char *stage, int bf16) {
+    int i = threadIdx.x % EACH * 2;
+#pragma unroll 4
+    for (int k = threadIdx.x / EACH; k < Core::BK; k += LINES) {
+      unsigned pair = *(const unsigned *)(stage + Core::stage_a::place(k, i / 8) + i % 8 * 2);
+      sums[0] += lo_from_16((unsigned short)pair, bf16);
+      sums[1] += lo_from_16((unsigned short)(pair >> 16), bf16);
+    }
+  }
+};
+template <class Core> struct lo_mma_sums<Core, true> {
+  static constexpr int LINES = Core::THREADS / Core::BN;
+  static_assert(LINES >= 1 && 4 % LINES == 0, "chunks of a column");
+  int sum;
+  __device__ __forceinline__ void add(const char *stage, int) {
+#pragma unroll
+    for (int c = threadIdx.x / Core::BN; c < 4; c += LINES) {
+      int4 chunk = *(const int4 *)(stage + Core::stage_a::BYTES +
+                                   Core::stage_b::place(threadIdx.x % Core::BN, c));
+      sum = __dp4a(chunk.x, 0x01010101, sum);
+      sum = __dp4a(chunk.y, 0x01010101, sum);
+      sum = __dp4a(chunk.z, 0x01010101, sum);
+      sum = __dp4a(chunk.w, 0x01010101, sum);
+    }
+  }
+  /* Those of four columns from `column` on, in every thread that asks. */
+  __device__ __forceinline__ int4 of(int *shared, int column) const {
+    shared[threadIdx.x] = sum;
+    __syncthreads();
+    int4 all = *(const int4 *)(shared + column);
+    for (int l = 1; l < LINES; l++)
+      all = lo_add4(all, *(const int4 *)(shared + l * Core::BN + column));
+    __syncthreads();
+    return all;
   }
 };
 
 /* ---- The loop */
-
-/* Part `part` of PARTS of a tile: what the threads hold goes to the stage, and what comes a step
- * later is asked for. */
-template <class Core, bool TRANS_A> struct lo_mma_tiles {
-  typedef typename Core::loader_a A;
-  typedef typename Core::loader_b B;
-  static constexpr int LOADS = A::LOADS + B::LOADS, PARTS = Core::STEPS - 1;
+template <class Core> struct lo_mma_tiles {
   const lo_cu_gemm &p;
-  A a;
-  B b;
-  bool sum; /* side sums over k of op(A)'s rows are wanted */
-  float sums[A::WIDTH];
-
-  template <bool WHOLE> __device__ __forceinline__ void fetch(int l, int left) {
-    if (l < A::LOADS)
-      a.template fetch<WHOLE>(p.a, l, left);
-    else
-      b.template fetch<WHOLE>(p.b, l - A::LOADS, left);
-  }
-  __device__ __forceinline__ void store(char *stage, int l) {
-    if (l < A::LOADS) {
-      if (TRANS_A && sizeof(typename Core::element_t) == 2 && sum) a.add_to(sums, l, p.bf16);
-      a.store(stage, l);
+  lo_i64 row0, col0;
+  typename Core::loader_a a;
+  typename Core::loader_b b;
+  __device__ __forceinline__ lo_mma_tiles(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row0,
+                                          lo_i64 col0, lo_i64 k0)
+      : p(p), row0(row0), col0(col0), a(p.a, batch, row0, k0), b(p.b, batch, col0, k0) {}
+  __device__ __forceinline__ bool whole() const { return a.whole(p.a, row0) && b.whole(p.b, col0); }
+  /* `left`: of k, from this tile on. */
+  template <bool WHOLE> __device__ __forceinline__ void fetch(int left) {
+    if (WHOLE) {
+      a.fetch_whole();
+      b.fetch_whole();
     } else {
-      b.store(stage + Core::stage_a::BYTES, l - A::LOADS);
+      a.fetch(p.a, row0, left);
+      b.fetch(p.b, col0, left);
     }
   }
-  /* `left`: of k, from the tile to be asked for on; none where it is not positive. */
-  template <bool WHOLE> __device__ __forceinline__ void part(char *stage, int part, int left) {
-#pragma unroll
-    for (int l = part * LOADS / PARTS; l < (part + 1) * LOADS / PARTS; l++) {
-      if (WHOLE || left + Core::BK > 0) store(stage, l);
-      if (WHOLE || left > 0) fetch<WHOLE>(l, left);
-    }
+  __device__ __forceinline__ void store(char *stage) const {
+    a.store(stage);
+    b.store(stage + Core::stage_a::BYTES);
   }
 };
 
 /* A step multiplies one stage, fills the other one with the next tile, and asks for the one after
- * it. `other`: the distance to the other stage; `left`: of k, from the tile to be asked for on. */
-template <bool WHOLE, class Core, class Tiles>
-LO_FN void lo_mma_step(Core &core, Tiles &tiles, char *shared, int &other, int left) {
+ * it: for all of it at once, since the compiler has one scoreboard for all loads, and a store that
+ * waits for the first of them waits for the last. `other`: the distance to the other stage; `left`:
+ * of k, from the tile to be asked for on. */
+template <bool WHOLE, class Core, class Tiles, class Arrived>
+LO_FN void lo_mma_step(Core &core, Tiles &tiles, char *shared, int &other, int left,
+                       Arrived &arrived) {
   char *stage = shared + (other > 0 ? other : 0);
+  arrived(stage - other);
 #pragma unroll
   for (int k = 0; k < Core::STEPS; k++) {
     if (k == Core::STEPS - 1) { /* all fragments of this stage are in registers */
@@ -382,64 +449,92 @@ LO_FN void lo_mma_step(Core &core, Tiles &tiles, char *shared, int &other, int l
       other = -other;
     }
     core.load((k + 1) % Core::STEPS);
-    if (k < Core::STEPS - 1) tiles.template part<WHOLE>(stage, k, left);
+    if (k == 0) {
+      if (WHOLE || left + Core::BK > 0) tiles.store(stage);
+      if (WHOLE || left > 0) tiles.template fetch<WHOLE>(left);
+    }
     core.multiply(k);
   }
 }
 
-/* `whole`: the k of tiles that need no questions asked. */
-template <class Core, class Tiles>
-LO_FN void lo_mma_loop(Core &core, Tiles &tiles, char *shared, int k_count, int whole) {
+/* `whole`: the k of tiles that need no questions asked. arrived(stage) is told of each stage. */
+template <class Core, class Tiles, class Arrived>
+LO_FN void lo_mma_loop(Core &core, Tiles &tiles, char *shared, int k_count, int whole,
+                       Arrived arrived) {
   if (k_count <= 0) return;
 #pragma unroll 1
   for (int k = 0; k < 2 * Core::BK && k < k_count;
        k += Core::BK) { /* the second stays in registers */
-#pragma unroll
-    for (int l = 0; l < Tiles::LOADS; l++) tiles.template fetch<false>(l, k_count - k);
-#pragma unroll
-    for (int l = 0; k == 0 && l < Tiles::LOADS; l++) tiles.store(shared, l);
+    if (k + Core::BK <= whole)
+      tiles.template fetch<true>(k_count - k);
+    else
+      tiles.template fetch<false>(k_count - k);
+    if (k == 0) tiles.store(shared);
   }
   __syncthreads();
   core.load(0);
   int k = 2 * Core::BK, other = Core::STAGE; /* of the tile to be asked for */
 #pragma unroll 1
   for (; k + Core::BK <= whole; k += Core::BK)
-    lo_mma_step<true>(core, tiles, shared, other, Core::BK);
+    lo_mma_step<true>(core, tiles, shared, other, Core::BK, arrived);
 #pragma unroll 1
   for (; k - 2 * Core::BK < k_count; k += Core::BK)
-    lo_mma_step<false>(core, tiles, shared, other, k_count - k);
+    lo_mma_step<false>(core, tiles, shared, other, k_count - k, arrived);
   __syncthreads();
 }
 
-template <class Core, bool TRANS_A> LO_FN void lo_mma_gemm(const lo_cu_gemm &p) {
+/* grid: as lo_gemm's. */
+template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) {
+  constexpr bool SUMS = TRANS_A || Core::INTEGER;
+  typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char shared[];
   lo_i64 tm, tn;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
-  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
-  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  lo_i64 col = col0 + Core::drain_column();
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice), quad = lo_quad_count(p.n, col);
+  bool row_sum = TRANS_A && !Core::INTEGER && p.e.row_sum.p && tn == 0;
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
   if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    typename Core::loader_a a(p.a, l, row0, k0);
-    typename Core::loader_b b(p.b, l, col0, k0);
-    bool whole = a.whole(p.a, row0) && b.whole(p.b, col0);
-    lo_mma_tiles<Core, TRANS_A> tiles = {p, a, b, sum, {}};
+    lo_mma_tiles<Core> tiles(p, l, row0, col0, k0);
+    int whole = tiles.whole() ? k_count : 0;
     Core core(shared);
-    lo_mma_loop(core, tiles, shared, k_count, whole ? k_count : 0);
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
-    float *bias = (float *)shared + Core::ROWS * Core::PITCH;
-    lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
-    core.drain(shared, [&](int r, int c, float4 quad) {
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) return;
-      if (p.split > 1) {
-        lo_i64 line = (blockIdx.y * p.batch + l) * p.m + row;
-        *(float4 *)(p.partial + line * p.pitch + col) = quad;
-      } else {
-        lo_epilogue4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
-                     lo_quad_count(p.n, col));
+    int4 columns = make_int4(0, 0, 0, 0);
+    if constexpr (SUMS) {
+      lo_mma_sums<Core, Core::INTEGER> side = {};
+      bool wanted = Core::INTEGER ? p.e.zero_a.p != NULL : row_sum;
+      lo_mma_loop(core, tiles, shared, k_count, whole, [&](const char *stage) {
+        if (wanted) side.add(stage, p.bf16);
+      });
+      if constexpr (Core::INTEGER) {
+        if (wanted) columns = side.of((int *)shared, Core::drain_column());
+      } else if (wanted) {
+        lo_drain_sums<Core>(p, (float *)shared, side.sums, beta, row0);
       }
+    } else {
+      lo_mma_loop(core, tiles, shared, k_count, whole, [](const char *) {});
+    }
+    bool plain = p.split == 1 && quad == 4 && lo_epilogue_plain(p.e, beta);
+    float4 bias = quad > 0 ? lo_bias4(p.e, col, quad) : make_float4(0, 0, 0, 0);
+    core.drain(shared, [&](int r, sum4 acc) {
+      lo_i64 row = row0 + r;
+      if (row >= p.m || quad <= 0) return;
+      if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row);
+      if (plain)
+        lo_plain4(p.e, alpha, acc, bias, l, row, col);
+      else if (p.split > 1)
+        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = acc;
+      else
+        lo_finish4(p.e, alpha, beta, acc, bias, l, row, col, quad);
     });
+    __syncthreads();
+    if (p.split > 1 && lo_comes_last(p, l)) {
+      lo_stage_bias<Core::BN>(p.e, (float *)shared, col0, p.n);
+      __syncthreads();
+      lo_add_parts<Core>(p, (float *)shared, alpha, beta, l, row0, col0, row_sum);
+    }
   }
 }
 

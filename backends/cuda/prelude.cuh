@@ -104,14 +104,23 @@ LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
   for (int i = 0; i < 4; i++) lo_rotate(f, i < count ? lo_load(v, at + i) : 0.0f);
   return f;
 }
+/* The compiler takes stores of structs apart. */
+LO_FN void lo_store_words(void *p, float4 v) {
+  asm volatile("st.global.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(p), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
+LO_FN void lo_store_words(void *p, uint2 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
 LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
   if (v.vector && count >= 4) {
     if (v.type == LO_TYPE_F32)
-      *(float4 *)((float *)v.p + at) = f;
+      lo_store_words((float *)v.p + at, f);
     else if (v.type >= LO_TYPE_I8)
       *(unsigned *)((unsigned char *)v.p + at) = lo_to_8x4(f, v.type == LO_TYPE_U8);
     else
-      *(uint2 *)((unsigned short *)v.p + at) = lo_to_16x4(f, v.type == LO_TYPE_BF16);
+      lo_store_words((unsigned short *)v.p + at, lo_to_16x4(f, v.type == LO_TYPE_BF16));
     return;
   }
 #pragma unroll 1
