@@ -332,7 +332,7 @@ struct lo_mma_core {
   }
   /* Sixteen rows of a warp at a time, through memory of its own. Lines are 8 words longer than WN,
    * so that the rows that lanes hold side by side find other banks. */
-  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+  template <int UNROLL, class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
     struct __align__(2 * sizeof(sum_t)) pair {
       sum_t x, y;
     };
@@ -353,7 +353,7 @@ struct lo_mma_core {
           }
       }
       __syncwarp();
-#pragma unroll 1
+#pragma unroll UNROLL
       for (int line = lane / QUADS; line < 16; line += 32 / QUADS) {
         each(row0 + pass * 16 + line, *(const sum4 *)(mine + line * PITCH + lane % QUADS * 4));
       }
@@ -483,6 +483,13 @@ LO_FN void lo_mma_loop(Core &core, Tiles &tiles, char *shared, int k_count, int 
   __syncthreads();
 }
 
+struct lo_yes {
+  static constexpr bool value = true;
+};
+struct lo_no {
+  static constexpr bool value = false;
+};
+
 /* grid: as lo_gemm's. */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) {
   constexpr bool SUMS = TRANS_A || Core::INTEGER;
@@ -516,19 +523,32 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
     } else {
       lo_mma_loop(core, tiles, shared, k_count, whole, [](const char *) {});
     }
-    bool plain = p.split == 1 && quad == 4 && lo_epilogue_plain(p.e, beta);
-    float4 bias = quad > 0 ? lo_bias4(p.e, col, quad) : make_float4(0, 0, 0, 0);
-    core.drain(shared, [&](int r, sum4 acc) {
-      lo_i64 row = row0 + r;
-      if (row >= p.m || quad <= 0) return;
-      if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row);
-      if (plain)
-        lo_plain4(p.e, alpha, acc, bias, l, row, col);
-      else if (p.split > 1)
-        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = acc;
+    lo_i64 below = p.m - row0; /* rows there are */
+    if (p.split > 1) {
+      core.template drain<4>(shared, [&](int r, sum4 acc) {
+        if (r >= below || quad <= 0) return;
+        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
+        *(sum4 *)lo_part_of(p, blockIdx.y, l, row0 + r, col) = acc;
+      });
+    } else if (lo_is_plain(p.e, beta) && p.n - col0 >= Core::BN) {
+      lo_plain q = lo_plain_at(p.e, alpha, Core::INTEGER, l, col);
+      auto line = [&](auto straight, int r, sum4 acc) {
+        if (r >= below) return;
+        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
+        lo_plain4<straight.value>(p.e, q, acc, row0 + r);
+      };
+      if (lo_is_straight(p.e))
+        core.template drain<4>(shared, [&](int r, sum4 acc) { line(lo_yes(), r, acc); });
       else
-        lo_finish4(p.e, alpha, beta, acc, bias, l, row, col, quad);
-    });
+        core.template drain<1>(shared, [&](int r, sum4 acc) { line(lo_no(), r, acc); });
+    } else {
+      float4 bias = quad > 0 ? lo_bias4(p.e, col, quad) : make_float4(0, 0, 0, 0);
+      core.template drain<1>(shared, [&](int r, sum4 acc) {
+        if (r >= below || quad <= 0) return;
+        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
+        lo_finish4(p.e, alpha, beta, acc, bias, l, row0 + r, col, quad);
+      });
+    }
     __syncthreads();
     if (p.split > 1 && lo_comes_last(p, l)) {
       lo_stage_bias<Core::BN>(p.e, (float *)shared, col0, p.n);
