@@ -21,8 +21,9 @@ static layerops_status scratch(layerops_context *ctx, int64_t bytes, char **out)
 
 static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
   lo_cu_view v = lo_cuda_view(m);
+  int chunk = 16 / (int)layerops_type_size(m->type);
   return (lo_cu_operand){
-      v.p, extent, v.stride, v.batch_stride, k_inner, v.vector, lo_cuda_aligned(m, 8)};
+      v.p, extent, v.stride, v.batch_stride, k_inner, v.vector, lo_cuda_aligned(m, chunk)};
 }
 
 static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, int64_t k) {
@@ -69,6 +70,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
+                  .u8 = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
