@@ -31,7 +31,7 @@ CLASSES = (("math", r"HMMA|IMMA|FFMA"), ("LDSM", "LDSM"), ("LDS", r"LDS\b"), ("S
 
 # What the names of kernels tell: rows, columns, threads, bytes of shared memory, bytes of an element.
 KERNELS = [
-    (r"mma_kernelILi(\d)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)E.*Lb0ELb1E", lambda g: {
+    (r"mma_kernelILi(\d)ELb0ELb1ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)E", lambda g: {
         "name": "%s %dx%d" % (("f16", "", "", "s8", "u8")[g[0]], g[1], g[2]),
         "bm": g[1], "bn": g[2], "threads": 32 * (g[1] // g[3]) * (g[2] // g[4]),
         "shared": 128 * (g[1] + g[2]), "element": 1 if g[0] > 2 else 2}),

@@ -85,10 +85,10 @@ typedef struct lo_cu_bsr {
  * the longer one of 16-bit operands; WAIT, FIXED: plan.h. Fitted to times on an H200 (2026-11).
  * X(BM, BN, WM, WN, BLOCKS, RATE_K8, RATE_INT8, WAIT, FIXED) */
 #define LO_CU_MMA_TILES(X)                                                                         \
-  X(256, 128, 64, 64, 1, 80, 88, 1100, 6000)                                                       \
-  X(128, 256, 64, 64, 1, 80, 88, 1100, 6000)                                                       \
-  X(128, 128, 64, 64, 2, 76, 86, 800, 6000)                                                        \
-  X(64, 64, 32, 32, 3, 48, 80, 500, 3000)
+  X(256, 128, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 256, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 128, 64, 64, 2, 66, 90, 1000, 1500)                                                        \
+  X(64, 64, 32, 32, 3, 32, 65, 620, 1500)
 
 /* X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
 #define LO_CU_MMA_K16_TILES(X)                                                                     \
