@@ -104,16 +104,21 @@ def model(k, numbers, loop):
     """Clocks of an SM for a pass of the main loop of all blocks that fit on it."""
     warps = k["threads"] // 32
     registers = (numbers["REG"] + 7) // 8 * 8 * k["threads"]
-    shared = k["shared"] or numbers["SHARED"]
-    blocks = min(REGISTERS // registers, SHARED // shared, THREADS // k["threads"], BLOCKS)
+    room = k["shared"] or numbers["SHARED"]
+    blocks = min(REGISTERS // registers, SHARED // room, THREADS // k["threads"], BLOCKS)
     k["blocks"], k["registers"] = blocks, numbers["REG"]
     k["spills"] = numbers.get("LOCAL", 0) + numbers.get("STACK", 0)
     k["k"] = sum(math_of(t)[1] for t in loop if math_of(t)) * warps // (k["bm"] * k["bn"])
     each = blocks * warps / 4
+    # A warp's load of 512 bytes takes 128 bytes a wavefront only from whole lines: an H200 counts
+    # twice as many where rows of 64 bytes are read.
+    loads = sum(t.startswith("LDG") for t in loop) * 512 * max(128 // (k["k"] * k["element"]), 1)
+    shared = sum(map(shared_bytes, loop))
     k["clocks"] = {
         "pipe": each * sum(math_of(t)[0] for t in loop if math_of(t)),
         "issue": each * len(loop),
-        "shared": blocks * warps * sum(map(shared_bytes, loop)) / SHARED_CLOCK,
+        "shared": blocks * warps * shared / SHARED_CLOCK,
+        "LSU": blocks * warps * (shared + loads) / SHARED_CLOCK,
         "L2": blocks * (k["bm"] + k["bn"]) * k["k"] * k["element"] / T4["l2_clock"],
     }
 
@@ -160,9 +165,9 @@ def main():
     args = parser.parse_args()
     sizes = args.size or [2048, 4096]
     print("| kernel | registers | spills | blocks an SM | k a pass | " +
-          " | ".join(c for c, _ in CLASSES) + " | clocks: pipe | issue | shared | L2 | " +
+          " | ".join(c for c, _ in CLASSES) + " | clocks: pipe | issue | shared | and loads | L2 | " +
           " | ".join("%d^3, T/s" % n for n in sizes) + " |")
-    print("|---" * (13 + len(CLASSES) - 4 + len(sizes)) + "|")
+    print("|---" * (10 + len(CLASSES) + len(sizes)) + "|")
     found = 0
     for path in args.object:
         for name, numbers, body in kernels(path):
@@ -177,8 +182,8 @@ def main():
                 print("| %s | %d | %d | %d | %d | " % (k["name"], k["registers"], k["spills"],
                                                        k["blocks"], k["k"]) +
                       " | ".join(str(counts[c]) for c, _ in CLASSES) +
-                      " | %.0f | %.0f | %.0f | %.0f | " % (c["pipe"], c["issue"], c["shared"],
-                                                           c["L2"]) +
+                      " | %.0f | %.0f | %.0f | %.0f | %.0f | " %
+                      (c["pipe"], c["issue"], c["shared"], c["LSU"], c["L2"]) +
                       " | ".join("%.1f (%s, waves %.0f%% full)" %
                                  (t, why, 100 * full) for t, why, full in
                                  (predict(k, n, args.share) for n in sizes)) + " |")
