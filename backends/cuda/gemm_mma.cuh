@@ -167,15 +167,15 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
   typedef lo_mma_stage<T, K_INNER, EXTENT> stage_t;
   static constexpr int WIDTH = stage_t::CHUNK, BK = stage_t::BK;
   static constexpr int CHUNKS = stage_t::CHUNKS, LOADS = stage_t::LINES * CHUNKS / THREADS;
-  static constexpr bool BYTES_ACROSS =
-      sizeof(T) == 1 && !K_INNER; /* they lie otherwise in memory */
-  static constexpr int LINE_STEP = THREADS / CHUNKS, CHUNK_STEP = THREADS / EXTENT;
+  static constexpr bool BYTES_ACROSS = sizeof(T) == 1 && !K_INNER; /* memory has them otherwise */
+  static constexpr int LINE_STEP = THREADS / CHUNKS;
   static_assert(stage_t::LINES * CHUNKS % THREADS == 0, "every thread has as many chunks");
   static_assert(!BYTES_ACROSS || THREADS % EXTENT == 0 || EXTENT % THREADS == 0, "lines of lanes");
 
   const T *p;
   lo_i64 step, last_step; /* from chunk to chunk, from the last to the next tile's first */
   int extent;             /* rows (columns) from the thread's first chunk to the end */
+  bool rows;              /* the tile has all of its rows */
   uint4 raw[LOADS];
 
   static __device__ __forceinline__ int line(int l) {
@@ -191,7 +191,8 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
     lo_i64 left = o.extent - first;
     lo_i64 row = BYTES_ACROSS ? 0 : K_INNER ? line(0) : WIDTH * chunk(0);
     lo_i64 k = BYTES_ACROSS ? 0 : K_INNER ? WIDTH * chunk(0) : line(0);
-    extent = (int)(left < EXTENT ? left : EXTENT) - (int)row;
+    rows = left >= EXTENT;
+    extent = (int)(rows ? EXTENT : left) - (int)row;
     p = (const T *)o.p + batch * o.batch_stride +
         (K_INNER ? (first + row) * o.stride + k0 + k : (k0 + k) * o.stride + first + row);
     step = BYTES_ACROSS ? 0 : LINE_STEP * o.stride;
@@ -199,14 +200,14 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
   }
 
   /* Whether all chunks lie inside, whole, in each step whose k does. */
-  __device__ __forceinline__ bool whole(const lo_cu_operand &o, lo_i64 first) const {
-    return !BYTES_ACROSS && o.vector8 && first + EXTENT <= o.extent;
+  __device__ __forceinline__ bool whole(const lo_cu_operand &o) const {
+    return !BYTES_ACROSS && o.vector8 && rows;
   }
 
   /* `left`: of k, from the tile's first on. */
-  __device__ __forceinline__ int way(const lo_cu_operand &o, lo_i64 first, int left) const {
+  __device__ __forceinline__ int way(const lo_cu_operand &o, int left) const {
     if (BYTES_ACROSS) return LO_BY_ELEMENTS;
-    bool rows = first + EXTENT <= o.extent, ks = left >= BK;
+    bool ks = left >= BK;
     if (o.vector8 && (K_INNER ? ks || left % WIDTH == 0 : rows || o.extent % WIDTH == 0))
       return LO_BY_CHUNKS;
     return rows && ks && (sizeof(T) == 2 || o.vector) ? LO_BY_WORDS : LO_BY_ELEMENTS;
@@ -241,8 +242,8 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
       advance(l);
     }
   }
-  __device__ __forceinline__ void fetch(const lo_cu_operand &o, lo_i64 first, int left) {
-    int by = way(o, first, left);
+  __device__ __forceinline__ void fetch(const lo_cu_operand &o, int left) {
+    int by = way(o, left);
     if (by == LO_BY_CHUNKS)
       fetch_by<LO_BY_CHUNKS>(o, left);
     else if (by == LO_BY_WORDS)
@@ -274,6 +275,7 @@ struct lo_mma_core {
   static constexpr int STAGE = stage_a::BYTES + stage_b::BYTES;   /* bytes */
   static constexpr int SHARED = 2 * STAGE, GROUPS = mma::GROUPS;
   static constexpr bool INTEGER = sizeof(element_t) == 1;
+  static constexpr bool TIGHT = WM * WN >= 64 * 64;    /* half of the registers are sums */
   static constexpr int QUADS = WN / 4, PITCH = WN + 8; /* of drain() */
   static_assert(WARPS * 16 * PITCH * 4 <= SHARED, "shared memory");
   static_assert(STEPS % 2 == 0, "fragments take turns");
@@ -409,21 +411,17 @@ template <class Core> struct lo_mma_sums<Core, true> {
 /* ---- The loop */
 template <class Core> struct lo_mma_tiles {
   const lo_cu_gemm &p;
-  lo_i64 row0, col0;
   typename Core::loader_a a;
   typename Core::loader_b b;
-  __device__ __forceinline__ lo_mma_tiles(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row0,
-                                          lo_i64 col0, lo_i64 k0)
-      : p(p), row0(row0), col0(col0), a(p.a, batch, row0, k0), b(p.b, batch, col0, k0) {}
-  __device__ __forceinline__ bool whole() const { return a.whole(p.a, row0) && b.whole(p.b, col0); }
+  __device__ __forceinline__ bool whole() const { return a.whole(p.a) && b.whole(p.b); }
   /* `left`: of k, from this tile on. */
   template <bool WHOLE> __device__ __forceinline__ void fetch(int left) {
     if (WHOLE) {
       a.fetch_whole();
       b.fetch_whole();
     } else {
-      a.fetch(p.a, row0, left);
-      b.fetch(p.b, col0, left);
+      a.fetch(p.a, left);
+      b.fetch(p.b, left);
     }
   }
   __device__ __forceinline__ void store(char *stage) const {
@@ -490,24 +488,32 @@ struct lo_no {
   static constexpr bool value = false;
 };
 
+/* Where the block's tile begins: computed anew at each call, as the compiler would keep it in
+ * registers that the main loop needs. */
+template <class Core> LO_FN void lo_tile_origin(const lo_cu_gemm &p, lo_i64 &row0, lo_i64 &col0) {
+  unsigned x;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+  lo_i64 tm, tn;
+  lo_tile_at(p.tile0 + x, p.tiles_m, p.tiles_n, tm, tn);
+  row0 = tm * Core::BM;
+  col0 = tn * Core::BN;
+}
+
 /* grid: as lo_gemm's. */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) {
   constexpr bool SUMS = TRANS_A || Core::INTEGER;
   typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char shared[];
-  lo_i64 tm, tn;
-  lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
-  lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
-  lo_i64 col = col0 + Core::drain_column();
-  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice), quad = lo_quad_count(p.n, col);
-  bool row_sum = TRANS_A && !Core::INTEGER && p.e.row_sum.p && tn == 0;
+  lo_i64 row0, col0, k0 = blockIdx.y * p.slice;
+  lo_tile_origin<Core>(p, row0, col0);
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  bool row_sum = TRANS_A && !Core::INTEGER && p.e.row_sum.p && col0 == 0;
   /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
   if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    lo_mma_tiles<Core> tiles(p, l, row0, col0, k0);
+    lo_mma_tiles<Core> tiles = {p, {p.a, l, row0, k0}, {p.b, l, col0, k0}};
     int whole = tiles.whole() ? k_count : 0;
     Core core(shared);
-    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     int4 columns = make_int4(0, 0, 0, 0);
     if constexpr (SUMS) {
       lo_mma_sums<Core, Core::INTEGER> side = {};
@@ -515,15 +521,19 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
       lo_mma_loop(core, tiles, shared, k_count, whole, [&](const char *stage) {
         if (wanted) side.add(stage, p.bf16);
       });
+      if (Core::TIGHT) lo_tile_origin<Core>(p, row0, col0);
       if constexpr (Core::INTEGER) {
         if (wanted) columns = side.of((int *)shared, Core::drain_column());
       } else if (wanted) {
-        lo_drain_sums<Core>(p, (float *)shared, side.sums, beta, row0);
+        lo_drain_sums<Core>(p, (float *)shared, side.sums, lo_scalar_float(p.e.beta), row0);
       }
     } else {
       lo_mma_loop(core, tiles, shared, k_count, whole, [](const char *) {});
+      if (Core::TIGHT) lo_tile_origin<Core>(p, row0, col0);
     }
-    lo_i64 below = p.m - row0; /* rows there are */
+    lo_i64 below = p.m - row0, col = col0 + Core::drain_column(); /* rows there are */
+    int quad = lo_quad_count(p.n, col);
+    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     if (p.split > 1) {
       core.template drain<4>(shared, [&](int r, sum4 acc) {
         if (r >= below || quad <= 0) return;
@@ -554,6 +564,7 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
       lo_stage_bias<Core::BN>(p.e, (float *)shared, col0, p.n);
       __syncthreads();
       lo_add_parts<Core>(p, (float *)shared, alpha, beta, l, row0, col0, row_sum);
+      __syncthreads();
     }
   }
 }

@@ -87,7 +87,7 @@ typedef struct lo_cu_bsr {
 #define LO_CU_MMA_TILES(X)                                                                         \
   X(256, 128, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
   X(128, 256, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
-  X(128, 128, 64, 64, 2, 66, 90, 1000, 1500)                                                        \
+  X(128, 64, 64, 32, 2, 45, 72, 700, 1500)                                                         \
   X(64, 64, 32, 32, 3, 32, 65, 620, 1500)
 
 /* X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
@@ -96,7 +96,7 @@ typedef struct lo_cu_bsr {
   X(64, 64, 32, 32, 3, 25, 700, 3000)
 
 /* 8-bit operands that do not both run along k. X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
-#define LO_CU_MMA_ANY_INT8_TILES(X) X(64, 64, 32, 32, 3, 20, 4000, 4000)
+#define LO_CU_MMA_ANY_INT8_TILES(X) X(64, 64, 32, 32, 2, 20, 4000, 4000)
 
 /* Bytes of shared memory of a block: two stages. */
 #define LO_CU_MMA_SHARED(BM, BN) (128 * (BM + BN))
