@@ -98,7 +98,7 @@ dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t
 suitedir = $(pkgdatadir)/suite
 dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
 
-EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md
+EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md %D%/t4.sh %D%/t4_model.py
 
 # The peers: a module each, which alone links its library. The tool loads what it finds.
 peersdir = $(pkglibdir)/peers

@@ -13,11 +13,17 @@ static int run_simt(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, 
 
 static int run_mma_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   (void)kind;
-  return lo_cu_run_gemm_mma(number, 0, p, grid, stream);
+  return lo_cu_run_gemm_mma_k8(number, p, grid, stream);
 }
 
 static int run_mma_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
-  return lo_cu_run_gemm_mma(number, kind == LO_KIND_F16 ? 1 : 2, p, grid, stream);
+  (void)kind;
+  return lo_cu_run_gemm_mma_k16(number, p, grid, stream);
+}
+
+static int run_mma_int8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  (void)kind;
+  return lo_cu_run_gemm_mma_int8(number, p, grid, stream);
 }
 
 static int run_async(int number, int kind, int words, const lo_cu_gemm *p, lo_cu_grid grid,
@@ -52,6 +58,14 @@ enum {
 #define X(BM, BN, ...) MMA_##BM##x##BN,
   LO_CU_MMA_TILES(X)
 #undef X
+#define X(BM, BN, ...) MMA_ANY_##BM##x##BN,
+      LO_CU_MMA_ANY_INT8_TILES(X)
+#undef X
+};
+enum {
+#define X(BM, BN, ...) MMA_K16_##BM##x##BN,
+  LO_CU_MMA_K16_TILES(X)
+#undef X
 };
 
 enum {
@@ -73,6 +87,10 @@ enum {
   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define MMA_K8                                                                                     \
   .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16, .orders = LO_ORDER_ALL, .from = 75, .to = 79
+#define MMA_INT8 .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75, .to = LATEST
+/* What a block takes of an SM. */
+#define TAKES(BM, BN, WM, WN)                                                                      \
+  .threads = BM / WM * (BN / WN) * 32, .shared = LO_CU_MMA_SHARED(BM, BN)
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
@@ -121,16 +139,28 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
         TIME(BLOCKS, RATE_8, WAIT))
   LO_CU_ASYNC_WORD_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_, BM, BN, 32), TIME(BLOCKS, K16, WAIT)},
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED)                                               \
+  {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_K16_, BM, BN, 32),                       \
+   TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT), .fixed = FIXED},
+  LO_CU_MMA_K16_TILES(X)
+#undef X
+#define X(BM, BN, WM, WN, BLOCKS, K8, INT8, WAIT, FIXED)                                           \
+  {"mma_k8_" #BM "x" #BN, MMA_K8, TILE(run_mma_k8, MMA_, BM, BN, 32), TAKES(BM, BN, WM, WN),       \
+   TIME(BLOCKS, K8, WAIT), .fixed = FIXED},                                                        \
+  {"mma_int8_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_NT,                                       \
+   TILE(run_mma_int8, MMA_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, INT8, 2 * WAIT),      \
+   .fixed = FIXED},
   LO_CU_MMA_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {"mma_k8_" #BM "x" #BN, MMA_K8, TILE(run_mma_k8, MMA_, BM, BN, 32), TIME(BLOCKS, K8, WAIT)},
-  LO_CU_MMA_TILES(X)
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED)                                               \
+  {"mma_int8_any_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_ALL,                                  \
+   TILE(run_mma_int8, MMA_ANY_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT),      \
+   .fixed = FIXED},
+  LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
 #define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
-  {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT)},
+  {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT),         \
+   .threads = BM * BN / (TM * TN), .shared = 8 * BK * (BM + BN) + 4 * BN},
   LO_CU_TILES(X)
 #undef X
 };

@@ -28,8 +28,10 @@ int lo_cu_code_architecture(int *architecture);
 
 int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
-int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Tiles: LO_CU_MMA_TILES; LO_CU_MMA_K16_TILES; the former and LO_CU_MMA_ANY_INT8_TILES. */
+int lo_cu_run_gemm_mma_k8(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_gemm_mma_k16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_gemm_mma_int8(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* Row `number` of LO_CU_ASYNC_TILES, or where words of LO_CU_ASYNC_WORD_TILES. */
 int lo_cu_run_async_f16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);

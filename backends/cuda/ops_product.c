@@ -16,7 +16,7 @@ static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inn
                          m->batch == 1 ? 0 : m->batch_stride,
                          k_inner,
                          lo_cuda_aligned(m, 4),
-                         lo_cuda_aligned(m, 8)};
+                         lo_cuda_aligned(m, 16 / (int)layerops_type_size(m->type))};
 }
 
 /* `out` is zero. */
@@ -105,7 +105,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
-                  .a_unsigned = p->a.type == LAYEROPS_U8,
+                  .u8 = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
@@ -304,8 +304,8 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
   set_epilogue(&p.e, &e, &a->y, a->x.cols);
   int64_t count = p.tiles_m * p.block_rows;
   for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
-    lo_cu_grid grid = {
-        .x = count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, .y = 1, .z = 1};
+    int64_t left = count - p.tile0;
+    lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID, .y = 1, .z = 1};
     LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
                          "bsr_linear_forward"));
   }

@@ -36,7 +36,7 @@ typedef struct lo_cu_operand {
   lo_i64 stride, batch_stride;
   int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
   int vector;  /* four neighbours may be moved at once */
-  int vector8; /* eight */
+  int vector8; /* 16 bytes */
 } lo_cu_operand;
 
 typedef struct lo_cu_gemm {
@@ -46,7 +46,7 @@ typedef struct lo_cu_gemm {
   lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
-  int a_unsigned;      /* 8-bit operands: op(A) is u8 */
+  int u8;              /* 8-bit operands: 1 A is unsigned */
   int swapped;         /* LO_CU_DOT: the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
@@ -94,12 +94,26 @@ typedef struct lo_cu_bsr {
   X(64, 64, 16, 8, 4, 8, 5, 62, 1300)                                                              \
   X(32, 32, 32, 4, 4, 8, 8, 53, 1400)
 
-/* The tiles of the tensor cores' main loop, in steps of 32: a warp has WM x WN outputs. RATE_K8 and
- * RATE_K16 are of Turing's instruction and the longer one. X(BM, BN, WM, WN, BLOCKS, RATE_K8,
- * RATE_K16, WAIT) */
+/* The tiles of the tensor cores' main loop through registers, in steps of 64 bytes of k: a warp has
+ * WM x WN outputs, BLOCKS fit on an SM. RATE_K8 and RATE_INT8 are of Turing's instructions, RATE of
+ * the longer one of 16-bit operands; WAIT, FIXED: plan.h. Fitted to times on an H200 (2026-11).
+ * X(BM, BN, WM, WN, BLOCKS, RATE_K8, RATE_INT8, WAIT, FIXED) */
 #define LO_CU_MMA_TILES(X)                                                                         \
-  X(128, 128, 64, 64, 2, 58, 40, 1600)                                                             \
-  X(64, 64, 32, 32, 4, 36, 21, 750)
+  X(256, 128, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 256, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 64, 64, 32, 2, 45, 72, 700, 1500)                                                         \
+  X(64, 64, 32, 32, 3, 32, 65, 620, 1500)
+
+/* X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_MMA_K16_TILES(X)                                                                     \
+  X(128, 64, 64, 32, 2, 30, 1000, 4000)                                                            \
+  X(64, 64, 32, 32, 3, 25, 700, 3000)
+
+/* 8-bit operands that do not both run along k. X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_MMA_ANY_INT8_TILES(X) X(64, 64, 32, 32, 2, 20, 4000, 4000)
+
+/* Bytes of shared memory of a block: two stages. */
+#define LO_CU_MMA_SHARED(BM, BN) (128 * (BM + BN))
 
 /* The tiles of the asynchronous main loop, in steps of LO_CU_ASYNC_STEP bytes of k: a warp has
  * WM x WN outputs; STAGES steps are in shared memory and RING fragments of A in a warp's registers,

@@ -87,6 +87,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (!(k->kinds & kinds_of(p))) return "operands are of another type";
   if (architecture < k->from) return "the architecture lacks its instructions";
   if (architecture > k->to) return "a later architecture has a better one";
+  if (!lo_cuda_resident(architecture, k)) return "a block is larger than an SM of Turing";
   if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
     return "an operand does not run along the dimension that it wants";
   if ((reason = refuses_alignment(ctx, p, k))) return reason;
