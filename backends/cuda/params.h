@@ -73,7 +73,7 @@ typedef struct lo_cu_bsr {
  * step takes a block alone. Both are fitted to times on an H200 (2026-11). X(BM, BN, BK,
  * TM, TN, LX, BLOCKS, RATE, WAIT) */
 #define LO_CU_TILES(X)                                                                             \
-  X(128, 128, 8, 8, 8, 8, 2, 66, 900)                                                              \
+  X(128, 128, 8, 16, 8, 8, 2, 70, 1350)                                                            \
   X(128, 32, 16, 8, 4, 8, 5, 60, 1400)                                                             \
   X(32, 128, 16, 4, 8, 8, 5, 58, 1500)                                                             \
   X(64, 64, 16, 8, 4, 8, 5, 62, 1300)                                                              \
