@@ -66,6 +66,9 @@ static layerops_status make_device(layerops_context *ctx, int index, lo_cuda_dev
   if (error == CUDA_SUCCESS) error = driver->cuDevicePrimaryCtxRetain(&d->primary, device);
   if (error == CUDA_SUCCESS)
     error = driver->cuDeviceGetAttribute(&d->sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  if (error == CUDA_SUCCESS)
+    error = driver->cuDeviceGetAttribute(
+        &d->shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
   if (error != CUDA_SUCCESS) {
     free(d);
     return check_driver(ctx, error, "open");
@@ -150,6 +153,7 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
     *parts = 0;
   }
   LO_TRY(choose_architecture(ctx, s));
+  LO_TRY(lo_cuda_check(ctx, lo_cu_allow_triple(s->device->shared), "open"));
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));
   size_t counters = LO_CUDA_COUNTERS * sizeof *s->counters;

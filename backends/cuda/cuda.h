@@ -14,6 +14,7 @@ struct CUevent_st;
 typedef struct lo_cuda_device {
   CUcontext primary;
   int sms, architecture;
+  int shared; /* bytes that a block may ask for */
 } lo_cuda_device;
 
 /* The most tiles of a product in parts of k: only small grids are parted. */

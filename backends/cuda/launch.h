@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct lo_cu_grid {
   lo_i64 x, y, z;
-  unsigned threads;
+  unsigned threads, shared; /* bytes of shared memory beyond what is declared */
 } lo_cu_grid;
 
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
@@ -25,6 +25,10 @@ int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *str
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
 int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
+int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Before the first launch on a device: what a block may have of shared memory there. */
+int lo_cu_allow_triple(int most);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -9,12 +9,16 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cu \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/gemm_triple.cu \
+	%D%/gemm_triple_mma.cuh \
+	%D%/gemm_triple_wgmma.cuh \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
 	%D%/prelude.cuh \
 	%D%/product.cu \
-	%D%/rows.cu
+	%D%/rows.cu \
+	%D%/triple.cuh
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
@@ -32,6 +36,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_16.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
+	%D%/gemm_triple.cu \
 	%D%/kernels.c \
 	%D%/launch.h \
 	%D%/memory.c \

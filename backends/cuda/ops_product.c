@@ -266,7 +266,8 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                  .e = epilogue(&e, &a->y, a->x.cols)};
   int64_t count = p.tiles_m * p.block_rows;
   for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
-    lo_cu_grid grid = {count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, 1, 1, 0};
+    lo_cu_grid grid = {
+        .x = count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, .y = 1, .z = 1};
     LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
                          "bsr_linear_forward"));
   }

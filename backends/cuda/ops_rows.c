@@ -35,7 +35,7 @@ static int row_blocks(layerops_context *ctx, int64_t rows, int row_threads) {
 layerops_status lo_cuda_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
   lo_cu_softmax p = {lo_cuda_view(&a->x), lo_cuda_view(&a->y), a->log};
   int threads = choose_row_threads(ctx, a->x.cols);
-  lo_cu_grid grid = {row_blocks(ctx, a->x.rows, threads), 1, 1, 256};
+  lo_cu_grid grid = {row_blocks(ctx, a->x.rows, threads), 1, 1, 256, 0};
   return lo_cuda_check(ctx, lo_cu_run_softmax_rows(&p, threads, grid, lo_cuda(ctx)->stream),
                        "softmax");
 }

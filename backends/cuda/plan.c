@@ -63,7 +63,8 @@ static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
 /* A row's bits must not depend on how many there are: one main loop for all of a kind. */
 static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo_cuda_kernel *k) {
   int architecture = lo_cuda(ctx)->architecture;
-  int cores = architecture >= 80 ? LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
+  int cores =
+      architecture >= 80 ? LO_KIND_F32 | LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
   if (k->sliced) return "the call asks for batch invariance";
   return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
 }
@@ -75,6 +76,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (!(k->kinds & kinds_of(p))) return "operands are of another type";
   if (architecture < k->from) return "the architecture lacks its instructions";
   if (architecture > k->to) return "a later architecture has a better one";
+  if (k->shared > lo_cuda(ctx)->device->shared) return "an SM has not enough shared memory";
   if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
     return "an operand does not run along the dimension that it wants";
   if (!aligned(&p->a, k->align) || !aligned(&p->b, k->align)) return "rows are not aligned enough";

@@ -11,6 +11,7 @@
 /* What multiplies. */
 typedef enum lo_cuda_unit {
   LO_UNIT_FMA,      /* ordinary cores, f32 */
+  LO_UNIT_TRIPLE,   /* f32 as three bf16 parts: six m16n8k16 */
   LO_UNIT_F16_K8,   /* m16n8k8, Turing's */
   LO_UNIT_F16_K16,  /* m16n8k16: f16 and bf16 */
   LO_UNIT_TF32_K8,  /* m16n8k8 */
@@ -38,6 +39,7 @@ typedef struct lo_cuda_kernel {
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
+  int shared; /* bytes of shared memory that a block asks for */
   int blocks; /* that an SM holds at once */
   /* Its time: the share, in percent, of the unit's rate that an SM full of its blocks reaches;
    * clocks that a step takes a block alone; clocks of a block around its steps. */

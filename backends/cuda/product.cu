@@ -9,7 +9,7 @@
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
   void *arguments[] = {(void *)params};
   return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, 0, (cudaStream_t)stream);
+                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */

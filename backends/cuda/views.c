@@ -43,7 +43,7 @@ void lo_cuda_flatten(lo_cu_view **views, int count) {
 
 lo_cu_grid lo_cuda_grid(layerops_context *ctx, int64_t items) {
   int64_t blocks = (items + 255) / 256, most = 32 * (int64_t)lo_cuda(ctx)->device->sms;
-  return (lo_cu_grid){blocks < 1 ? 1 : blocks < most ? blocks : most, 1, 1, 256};
+  return (lo_cu_grid){blocks < 1 ? 1 : blocks < most ? blocks : most, 1, 1, 256, 0};
 }
 
 lo_cu_grid lo_cuda_quads(layerops_context *ctx, const lo_cu_view *view) {
