@@ -86,7 +86,7 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
       lo_barrier_sync(COPIED, PRODUCERS);
       fill(p, base + write * T::STAGE, a, b);
       if (s >= SETS) lo_barrier_sync(EMPTY + set, THREADS);
-#pragma unroll 2
+#pragma unroll
       for (int item = 0; item < T::template items<PRODUCERS>(); item++)
         T::template split<PRODUCERS>(stages + read * T::STAGE, shared + set * T::PARTS, item,
                                      sums[0]);
@@ -142,14 +142,21 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
     __syncthreads();
   }
 
+  /* All threads, those that hold no sums too. */
   template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
-    if (produces()) return;
-    int warp = (threadIdx.x - PRODUCERS) / 32;
-    float *mine = (float *)(shared + warp * drain_t::BYTES);
+    constexpr int QUADS = BN / 4;
+    float *rows = (float *)shared;
+    if (!produces())
 #pragma unroll
-    for (int j = 0; j < BN / 8; j++)
-      drain_t::put(mine, j, acc[4 * j], acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
-    drain_t::rows(mine, 16 * warp, 0, each);
+      for (int j = 0; j < BN / 8; j++)
+        drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
+                     acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    __syncthreads();
+#pragma unroll 1
+    for (int v = threadIdx.x; v < BM * QUADS; v += THREADS) {
+      int line = v / QUADS, quad = v % QUADS;
+      each(line, 4 * quad, *(const float4 *)(rows + line * drain_t::PITCH + 4 * quad));
+    }
   }
 };
 

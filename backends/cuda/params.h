@@ -89,8 +89,8 @@ typedef struct lo_cu_bsr {
 /* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
 #define LO_CU_TRIPLE_TILES(X)                                                                      \
-  X(128, 128, 64, 32, 1, 51, 4400)                                                                 \
-  X(64, 64, 32, 32, 2, 43, 2300)
+  X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
+  X(64, 64, 32, 32, 2, 44, 1750)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */

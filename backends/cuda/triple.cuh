@@ -3,8 +3,8 @@
  *   memory -> f32 stage -> three bf16 parts, in shared memory both -> sums
  *
  * Each element is split into three bf16 numbers, x = x1 + x2 + x3, each the nearest to what is
- * left: 24 bits in all, but for an absolute error of at most 2^-126 where x3 underflows. Of the nine
- * products of parts the six largest are summed; the others are below u |x y|, u = 2^-24.
+ * left: 24 bits in all, but for an absolute error of at most 2^-126 where x3 underflows. Of the
+ * nine products of parts the six largest are summed; the others are below u |x y|, u = 2^-24.
  *
  * Tensor cores truncate their sums. So those of a step, 32 of k, begin at zero, the small products
  * first, and are added to f32 sums in registers, rounded to nearest: only the two instructions of a
@@ -106,8 +106,9 @@ template <bool K_INNER, int EXTENT, int THREADS> struct lo_triple_loader {
     constexpr int STEP = EACH < THREADS ? THREADS / EACH : 1;
     constexpr int PER_LINE = EACH < THREADS ? 1 : EACH / THREADS;
     static_assert(COPIES * THREADS == stage_t::LINES * EACH && COPIES % PER_LINE == 0, "copies");
+    constexpr int UNROLLED = WIDTH == 4 ? COPIES : 4;
     const float *q = p;
-#pragma unroll
+#pragma unroll UNROLLED
     for (int i = 0; i < COPIES; i++) {
       int outer = i / PER_LINE * STEP, inner = i % PER_LINE * THREADS * WIDTH;
       int left = outer < outer_left ? inner_left - inner : 0;
