@@ -78,7 +78,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
   LO_CU_MMA_TILES(X)
 #undef X
   {"triple_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
-   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 62, 3600), .fixed = 6000},
+   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
   {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
    .shared = TRIPLE_BYTES(BM, BN), TIME(BLOCKS, RATE, WAIT), .fixed = 6000},

@@ -90,7 +90,7 @@ typedef struct lo_cu_bsr {
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
 #define LO_CU_TRIPLE_TILES(X)                                                                      \
   X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
-  X(64, 64, 32, 32, 2, 44, 1750)
+  X(64, 64, 32, 32, 2, 42, 1750)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
