@@ -48,6 +48,11 @@ static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
   return run_async(number, kind, 1, p, grid, stream);
 }
 
+static int run_triple(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  (void)kind;
+  return lo_cu_run_gemm_triple(number, p, grid, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -77,6 +82,13 @@ enum {
 #define X(BM, BN, ...) ASYNC_WORDS_##BM##x##BN,
   LO_CU_ASYNC_WORD_TILES(X)
 #undef X
+};
+
+enum {
+#define X(BM, BN, ...) TRIPLE_##BM##x##BN,
+  LO_CU_TRIPLE_TILES(X)
+#undef X
+      TRIPLE_WGMMA_128x128 = -1
 };
 
 /* What a family's rows have alike. */
@@ -109,6 +121,12 @@ enum {
 #define CHUNKS .align = 16
 #define WORDS  .align = 4
 #define COPIES .align = 16, .copies = true
+#define TRIPLE                                                                                     \
+  .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
+#define TRIPLE_WGMMA                                                                               \
+  .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 90, .to = 90
+/* two stages of f32 and two sets of three bf16 parts, 32 of k each */
+#define TRIPLE_BYTES(BM, BN) (2 * 32 * (4 + 6) * (BM + BN))
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
@@ -157,6 +175,13 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    TILE(run_mma_int8, MMA_ANY_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT),      \
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
+#undef X
+  {"triple_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
+   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
+  {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
+   .shared = TRIPLE_BYTES(BM, BN), TIME(BLOCKS, RATE, WAIT), .fixed = 6000},
+  LO_CU_TRIPLE_TILES(X)
 #undef X
 #define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
   {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT),         \

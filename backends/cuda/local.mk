@@ -18,13 +18,17 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
 	%D%/loss.cu \
+	%D%/gemm_triple.cu \
+	%D%/gemm_triple_mma.cuh \
+	%D%/gemm_triple_wgmma.cuh \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
 	%D%/prelude.cuh \
 	%D%/product.cu \
 	%D%/rows.cuh \
-	%D%/softmax.cu
+	%D%/softmax.cu \
+	%D%/triple.cuh
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
@@ -47,6 +51,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
+	%D%/gemm_triple.cu \
 	%D%/kernels.c \
 	%D%/graph.c \
 	%D%/launch.h \

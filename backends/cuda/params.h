@@ -88,7 +88,7 @@ typedef struct lo_cu_bsr {
  * step takes a block alone. Both are fitted to times on an H200 (2026-11). X(BM, BN, BK,
  * TM, TN, LX, BLOCKS, RATE, WAIT) */
 #define LO_CU_TILES(X)                                                                             \
-  X(128, 128, 8, 8, 8, 8, 2, 66, 900)                                                              \
+  X(128, 128, 8, 16, 8, 8, 2, 70, 1350)                                                            \
   X(128, 32, 16, 8, 4, 8, 5, 60, 1400)                                                             \
   X(32, 128, 16, 4, 8, 8, 5, 58, 1500)                                                             \
   X(64, 64, 16, 8, 4, 8, 5, 62, 1300)                                                              \
@@ -131,6 +131,12 @@ typedef struct lo_cu_bsr {
   X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
   X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
+
+/* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
+ * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
+#define LO_CU_TRIPLE_TILES(X)                                                                      \
+  X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
+  X(64, 64, 32, 32, 2, 42, 1750)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */

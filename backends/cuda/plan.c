@@ -64,7 +64,8 @@ static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
 /* A row's bits must not depend on how many there are: one main loop for all of a kind. */
 static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo_cuda_kernel *k) {
   int architecture = lo_cuda(ctx)->architecture;
-  int cores = architecture >= 80 ? LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
+  int cores =
+      architecture >= 80 ? LO_KIND_F32 | LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
   if (k->sliced) return "the call asks for batch invariance";
   return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
 }

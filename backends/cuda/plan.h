@@ -11,6 +11,7 @@
 /* What multiplies. */
 typedef enum lo_cuda_unit {
   LO_UNIT_FMA,      /* ordinary cores, f32 */
+  LO_UNIT_TRIPLE,   /* f32 as three bf16 parts: six m16n8k16 */
   LO_UNIT_F16_K8,   /* m16n8k8, Turing's */
   LO_UNIT_F16_K16,  /* m16n8k16: f16 and bf16 */
   LO_UNIT_TF32_K8,  /* m16n8k8 */
