@@ -156,7 +156,6 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
     *parts = 0;
   }
   LO_TRY(choose_architecture(ctx, s));
-  LO_TRY(lo_cuda_check(ctx, lo_cu_allow_triple(s->device->shared), "open"));
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));
   size_t counters = LO_CUDA_COUNTERS * sizeof *s->counters;

@@ -56,16 +56,3 @@ int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void
   grid.shared = (unsigned)t->bytes;
   return lo_cu_launch(t->kernel[!p->a.k_inner][p->b.k_inner != 0], grid, p, stream);
 }
-
-/* More than 48 KB must be asked for, once a kernel and device; a kernel that wants more than the
- * device has is not for it. */
-int lo_cu_allow_triple(int most) {
-  for (int i = 0; i < TRIPLES; i++)
-    for (int order = 0; order < 4 && triples[i].bytes <= most; order++) {
-      cudaError_t error =
-          cudaFuncSetAttribute(triples[i].kernel[order / 2][order % 2],
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, triples[i].bytes);
-      if (error != cudaSuccess) return error;
-    }
-  return cudaSuccess;
-}

@@ -18,10 +18,6 @@ typedef struct lo_cu_grid {
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
 
-/* Lets a kernel have more dynamic shared memory than 48 KB on the current device, once: `devices`
- * is the kernel's own, of devices that have been told. */
-int lo_cu_allow_shared(const void *kernel, unsigned bytes, unsigned long long *devices);
-
 /* The architecture that the code which the driver chose was compiled for: 75 where it had to
  * compile PTX of compute_75, whatever the device. */
 int lo_cu_code_architecture(int *architecture);
@@ -41,8 +37,6 @@ int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 /* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* Before the first launch on a device: what a block may have of shared memory there. */
-int lo_cu_allow_triple(int most);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 
