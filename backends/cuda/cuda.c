@@ -123,6 +123,8 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   if (op == LAYEROPS_OP_bsr_linear_forward)
     return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
   if (LO_FLOAT & LO_BIT(type)) return NULL;
+  if ((op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward) && LO_INT8 & LO_BIT(type))
+    return NULL;
   if (!moves) return "supported: f32, f16, bf16";
   return LO_COPYABLE & LO_BIT(type) ? NULL : "supported: f32, f16, bf16, i32, i8, u8";
 }

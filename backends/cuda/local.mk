@@ -9,6 +9,8 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cu \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/gemm_sliced.cu \
+	%D%/gemm_sliced.cuh \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
@@ -32,6 +34,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_16.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
+	%D%/gemm_sliced.cu \
 	%D%/kernels.c \
 	%D%/launch.h \
 	%D%/memory.c \

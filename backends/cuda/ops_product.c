@@ -41,6 +41,24 @@ static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, i
   return out;
 }
 
+/* The short form of the epilogue, where it is one. */
+static lo_cu_plain plain(const lo_cu_epilogue *e) {
+  if (e->alpha.p || e->beta.p || e->beta.value != 0 || e->preact.p || e->residual.p ||
+      e->row_sum.p || e->scale_a.p || e->scale_b.p || e->scale_c.p ||
+      e->derivative != LAYEROPS_IDENTITY || e->c.type > LAYEROPS_BF16)
+    return (lo_cu_plain){0};
+  return (lo_cu_plain){.c = e->c.p,
+                       .bias = e->bias.p,
+                       .stride = e->c.stride,
+                       .batch_stride = e->c.batch_stride,
+                       .alpha = (float)e->alpha.value,
+                       .slope = e->slope,
+                       .type = e->c.type,
+                       .bias_type = e->bias.type,
+                       .activation = e->activation,
+                       .vector = e->c.vector};
+}
+
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
                               const char *what) {
   int64_t count = g->tiles_m * g->tiles_n;
@@ -69,6 +87,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
+                  .u8 = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
@@ -80,6 +99,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
   g.e.scale_b = lo_cuda_view(&p->scale_b);
   g.e.zero_a = lo_cuda_view(&p->zero_a);
   g.e.scale_c = lo_cuda_view(&p->scale_c);
+  g.plain = plain(&g.e);
   return launch(ctx, plan, &g, what);
 }
 

@@ -16,6 +16,7 @@ typedef enum lo_cuda_unit {
   LO_UNIT_TF32_K8,  /* m16n8k8 */
   LO_UNIT_INT8_K16, /* m8n8k16, Turing's */
   LO_UNIT_INT8_K32, /* m16n8k32 */
+  LO_UNIT_SPLIT,    /* f32 as six products of bf16 parts, m16n8k16 */
   LO_UNITS
 } lo_cuda_unit;
 

@@ -6,10 +6,39 @@
 #include "backends/cuda/epilogue.cuh"
 #include "backends/cuda/launch.h"
 
+/* More than 48 KB of dynamic shared memory must be asked for, once for each kernel and device. */
+static int allow_shared(const void *kernel, unsigned bytes) {
+  enum { KERNELS = 512, DEVICES = 64 };
+  static struct {
+    const void *kernel;
+    unsigned long long devices;
+  } asked[KERNELS];
+  int device;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  unsigned long long bit = 1ull << device % DEVICES;
+  unsigned at = (unsigned)((lo_u64)kernel >> 4) % KERNELS;
+  for (int i = 0; i < KERNELS && device < DEVICES; i++, at = (at + 1) % KERNELS) {
+    const void *none = NULL;
+    if (__atomic_load_n(&asked[at].kernel, __ATOMIC_ACQUIRE) != kernel &&
+        !__atomic_compare_exchange_n(&asked[at].kernel, &none, kernel, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE) &&
+        none != kernel)
+      continue;
+    if (__atomic_load_n(&asked[at].devices, __ATOMIC_ACQUIRE) & bit) return cudaSuccess;
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+    if (error == cudaSuccess) __atomic_fetch_or(&asked[at].devices, bit, __ATOMIC_ACQ_REL);
+    return error;
+  }
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
   void *arguments[] = {(void *)params};
+  int error = grid.shared > 48 * 1024 ? allow_shared(kernel, grid.shared) : 0;
+  if (error) return error;
   return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, 0, (cudaStream_t)stream);
+                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */
