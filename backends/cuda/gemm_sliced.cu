@@ -7,18 +7,18 @@
 #include "backends/cuda/gemm_sliced.cuh"
 #include "backends/cuda/launch.h"
 
-template <class Core, int UNIT>
+template <class Core>
 __global__ void __launch_bounds__(Core::THREADS)
     sliced_kernel(const __grid_constant__ lo_cu_gemm p) {
 #if __CUDA_ARCH__ >= 800
-  lo_gemm_sliced<Core, UNIT>(p);
+  lo_gemm_sliced<Core>(p);
 #else
-  if (Core::TYPE == LO_SLICED_F16 || Core::INTEGER) lo_gemm_sliced<Core, UNIT>(p);
+  if (Core::TYPE == LO_SLICED_F16 || Core::INTEGER) lo_gemm_sliced<Core>(p);
 #endif
 }
 
 typedef struct tile {
-  const void *kernel[2]; /* any alignment, 16 bytes */
+  const void *kernel;
   unsigned threads, shared;
 } tile;
 
@@ -26,9 +26,7 @@ template <int TYPE> static const tile *tiles_of() {
   static const tile tiles[] = {
 #define CORE(...) lo_sliced_core<TYPE, __VA_ARGS__>
 #define X(...)                                                                                     \
-  {{(const void *)sliced_kernel<CORE(__VA_ARGS__), lo_sliced_type<TYPE>::ELEMENT>,                 \
-    (const void *)sliced_kernel<CORE(__VA_ARGS__), 16>},                                           \
-   CORE(__VA_ARGS__)::THREADS,                                                                     \
+  {(const void *)sliced_kernel<CORE(__VA_ARGS__)>, CORE(__VA_ARGS__)::THREADS,                     \
    CORE(__VA_ARGS__)::BYTES},
       LO_CU_SLICED_TILES(X)
 #undef X
@@ -37,7 +35,7 @@ template <int TYPE> static const tile *tiles_of() {
   return tiles;
 }
 
-int lo_cu_run_gemm_sliced(int number, int type, int unit, const lo_cu_gemm *p, lo_cu_grid grid,
+int lo_cu_run_gemm_sliced(int number, int type, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
   static const tile *(*const lists[LO_SLICED_TYPES])() = {
       tiles_of<LO_SLICED_F16>, tiles_of<LO_SLICED_BF16>, tiles_of<LO_SLICED_TF32>,
@@ -45,5 +43,5 @@ int lo_cu_run_gemm_sliced(int number, int type, int unit, const lo_cu_gemm *p, l
   const tile *t = lists[type]() + number;
   grid.threads = t->threads;
   grid.shared = t->shared;
-  return lo_cu_launch(t->kernel[unit == 16], grid, p, stream);
+  return lo_cu_launch(t->kernel, grid, p, stream);
 }

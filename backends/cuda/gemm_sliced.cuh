@@ -3,7 +3,8 @@
  *
  * Each warp takes every WARPS-th step of 128 bytes of k through a ring of its own in shared memory
  * (cp.async from Ampere on, through registers before), multiplies it with the whole tile, and in
- * the end the warps' sums are added in their order. Both operands run along k. */
+ * the end the warps' sums are added in their order. Both operands run along k, and their rows lie
+ * on borders of 16 bytes. */
 #ifndef LO_CUDA_GEMM_SLICED_CUH
 #define LO_CUDA_GEMM_SLICED_CUH
 
@@ -47,22 +48,6 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
                : "memory");
 #endif
 }
-LO_FN void lo_slice_zero(unsigned to) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
-}
-template <int ELEMENT> LO_FN unsigned lo_slice_load(const char *from) {
-  return ELEMENT == 4   ? __ldg((const unsigned *)from)
-         : ELEMENT == 2 ? (unsigned)__ldg((const unsigned short *)from)
-                        : (unsigned)__ldg((const unsigned char *)from);
-}
-template <int ELEMENT> LO_FN void lo_slice_store(unsigned to, unsigned value) {
-  if (ELEMENT == 4)
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
-  else if (ELEMENT == 2)
-    asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"((unsigned short)value) : "memory");
-  else
-    asm volatile("st.shared.u8 [%0], %1;" ::"r"(to), "r"(value) : "memory");
-}
 LO_FN void lo_slice_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -81,19 +66,15 @@ LO_FN unsigned lo_slice_place(int line, int chunk) {
   return (unsigned)(line * 128 + ((chunk ^ (line & 7)) << 4));
 }
 
-/* A warp's way through an operand. UNIT 16: rows lie on borders of 16 bytes, and a lane has one
- * chunk of every fourth row. Else a step's elements go one by one, neighbours to neighbouring
- * lanes. */
-template <int ELEMENT, int ROWS, int UNIT> struct lo_slice_loader {
-  static constexpr int BK = 128 / ELEMENT, BATCH = 16; /* loads on their way at once */
-  const char *p;                                       /* of the first row that is the lane's */
-  lo_i64 stride;                                       /* in bytes */
-  int rows_left, left;                                 /* rows, bytes of k, from there on */
+/* A warp's way through an operand: a lane has one chunk of every fourth row. */
+template <int ELEMENT, int ROWS> struct lo_slice_loader {
+  const char *p;       /* of the lane's first chunk */
+  lo_i64 stride;       /* in bytes */
+  int rows_left, left; /* rows, bytes of k, from there on */
 
   __device__ __forceinline__ lo_slice_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
                                              lo_i64 k0, int k_count, int step) {
-    int lane = threadIdx.x % 32, row = UNIT == 16 ? lane / 8 : 0;
-    int along = step * 128 + (UNIT == 16 ? lane % 8 * 16 : 0);
+    int lane = threadIdx.x % 32, row = lane / 8, along = step * 128 + lane % 8 * 16;
     lo_i64 rows = o.extent - first;
     rows_left = (rows < ROWS ? (int)rows : ROWS) - row;
     left = k_count * ELEMENT - along;
@@ -101,43 +82,13 @@ template <int ELEMENT, int ROWS, int UNIT> struct lo_slice_loader {
     p = (const char *)o.p + (batch * o.batch_stride + (first + row) * o.stride + k0) * ELEMENT +
         along;
   }
-  __device__ __forceinline__ void copy_chunks(unsigned stage) const {
+  __device__ __forceinline__ void copy(unsigned stage) const {
     int lane = threadIdx.x % 32, bytes = left < 0 ? 0 : left < 16 ? left : 16;
     const char *from = p;
 #pragma unroll
     for (int l = 0; l < ROWS / 4; l++, from += 4 * stride)
       lo_slice_copy(stage + lo_slice_place(lane / 8 + 4 * l, lane % 8), from,
                     4 * l < rows_left ? bytes : 0);
-  }
-  __device__ __forceinline__ void copy_elements(unsigned stage) const {
-    int lane = threadIdx.x % 32, cols = left / ELEMENT < BK ? left / ELEMENT : BK;
-    int count = rows_left * cols;
-    unsigned reciprocal = 0xffffffffu / (unsigned)cols + 1; /* 0 for 1 */
-    if (count < ROWS * BK) {
-#pragma unroll
-      for (int l = 0; l < ROWS / 4; l++) lo_slice_zero(stage + (unsigned)(lane + 32 * l) * 16);
-      __syncwarp();
-    }
-#pragma unroll 1
-    for (int first = lane; first < count; first += 32 * BATCH) {
-      unsigned value[BATCH], to[BATCH];
-#pragma unroll
-      for (int i = 0; i < BATCH; i++) {
-        int e = first + 32 * i, row = cols == 1 ? e : (int)__umulhi((unsigned)e, reciprocal);
-        int byte = (e - row * cols) * ELEMENT;
-        to[i] = stage + lo_slice_place(row, byte / 16) + byte % 16;
-        if (e < count) value[i] = lo_slice_load<ELEMENT>(p + row * stride + byte);
-      }
-#pragma unroll
-      for (int i = 0; i < BATCH; i++)
-        if (first + 32 * i < count) lo_slice_store<ELEMENT>(to[i], value[i]);
-    }
-  }
-  __device__ __forceinline__ void copy(unsigned stage) const {
-    if (UNIT == 16)
-      copy_chunks(stage);
-    else
-      copy_elements(stage);
   }
   __device__ __forceinline__ void advance(int steps) {
     p += steps * 128;
@@ -422,7 +373,7 @@ template <class E> LO_FN float lo_bias_at(const E *bias, int type, lo_i64 at) {
 }
 
 /* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
-template <class Core, int UNIT> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
+template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
   constexpr int QUADS = Core::BN / 4;
@@ -443,8 +394,8 @@ template <class Core, int UNIT> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   const void *bias_p = plain ? p.plain.bias : p.e.bias.p;
   int bias_type = plain ? p.plain.bias_type : p.e.bias.type;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    lo_slice_loader<Core::ELEMENT, Core::BM, UNIT> a(p.a, l, row0, k0, k_count, warp);
-    lo_slice_loader<Core::ELEMENT, Core::BN, UNIT> b(p.b, l, col0, k0, k_count, warp);
+    lo_slice_loader<Core::ELEMENT, Core::BM> a(p.a, l, row0, k0, k_count, warp);
+    lo_slice_loader<Core::ELEMENT, Core::BN> b(p.b, l, col0, k0, k_count, warp);
     Core core;
     core.begin(ring, a, b, (k_count + Core::BK - 1) / Core::BK);
     float my_bias = 0;

@@ -27,7 +27,7 @@ static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid
              : kind == LO_KIND_F32  ? LO_SLICED_F32
              : p->u8                ? LO_SLICED_U8
                                     : LO_SLICED_S8;
-  return lo_cu_run_gemm_sliced(number / 2, type, number % 2 ? 16 : 1, p, grid, stream);
+  return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
 }
 
 /* Numbers of the rows of a list. */
@@ -63,26 +63,21 @@ enum {
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
 
-#define SLICED(KINDS, UNIT, TURING)                                                                \
-  .unit = UNIT, .kinds = KINDS, .orders = LO_ORDER_NT, .from = TURING ? 75 : 80,                   \
-  .to = TURING == 1 ? 79 : LATEST, .sliced = true, .run = run_sliced
+#define SLICED .orders = LO_ORDER_NT, .sliced = true, .align = 16
 
 /* clang-format off */
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
-/* a tile's two alignments for one kind of operands */
-#define SLICED_PAIR(NAME, KINDS, UNIT, TURING, BM, BN, WARPS, ELEMENT, RATE, WAIT)                 \
-  {"sliced_" NAME "_" #BM "x" #BN, SLICED(KINDS, UNIT, TURING), .number = 2 * SLICED_##BM##x##BN + 1, \
-   .align = 16, .bm = BM, .bn = BN, .bk = 128 / ELEMENT * WARPS, TIME(1, RATE, WAIT), .fixed = 1500}, \
-  {"sliced_" NAME "_odd_" #BM "x" #BN, SLICED(KINDS, UNIT, TURING), .number = 2 * SLICED_##BM##x##BN, \
-   .bm = BM, .bn = BN, .bk = 128 / ELEMENT * WARPS, TIME(1, RATE, 6 * WAIT), .fixed = 2500},
+#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
+  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
+   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 1500},
 #define X(BM, BN, WARPS, STAGES)                                                                   \
-  SLICED_PAIR("f32", LO_KIND_F32, LO_UNIT_SPLIT, 0, BM, BN, WARPS, 4, 40, 900)                      \
-  SLICED_PAIR("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 0, BM, BN, WARPS, 4, 30, 700)                  \
-  SLICED_PAIR("k16", HALVES, LO_UNIT_F16_K16, 0, BM, BN, WARPS, 2, 30, 700)                         \
-  SLICED_PAIR("k8", LO_KIND_F16, LO_UNIT_F16_K8, 1, BM, BN, WARPS, 2, 40, 900)                      \
-  SLICED_PAIR("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 2, BM, BN, WARPS, 1, 30, 700)
+  SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_SPLIT, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
+  SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \
+  SLICED_ROW("k16", HALVES, LO_UNIT_F16_K16, 80, LATEST, BM, BN, WARPS, 2, 30, 700)                 \
+  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, BM, BN, WARPS, 2, 40, 900)                  \
+  SLICED_ROW("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, LATEST, BM, BN, WARPS, 1, 30, 700)
   LO_CU_SLICED_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \

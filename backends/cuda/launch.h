@@ -25,10 +25,8 @@ int lo_cu_code_architecture(int *architecture);
 int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
-/* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_; unit: what rows are aligned to, 16 or an
- * element. */
-int lo_cu_run_gemm_sliced(int tile, int type, int unit, const lo_cu_gemm *p, lo_cu_grid grid,
-                          void *stream);
+/* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */
+int lo_cu_run_gemm_sliced(int tile, int type, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
