@@ -46,16 +46,7 @@ LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
          e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
          (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
 }
-LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, float4 acc, float4 bias, lo_i64 batch,
-                     lo_i64 row, lo_i64 col) {
-  float4 z = make_float4(__fmul_rn(alpha, acc.x), __fmul_rn(alpha, acc.y), __fmul_rn(alpha, acc.z),
-                         __fmul_rn(alpha, acc.w));
-  if (e.bias.p) z = lo_add4(z, bias);
-  if (e.activation == LO_ACT_RELU)
-    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
-                    z.w < 0 ? 0.0f : z.w);
-  lo_store4(e.c, batch * e.c.batch_stride + row * e.c.stride + col, 4, z);
-}
+
 /* ---- Products of 8-bit integers. A vector of one element stands for all. */
 LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
   return v.cols == 1 ? 0 : row;
@@ -105,10 +96,43 @@ LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc
     lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
 }
 
-LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, int4 acc, float4 bias, lo_i64 batch,
-                     lo_i64 row, lo_i64 col) {
-  lo_plain4(e, alpha, lo_scale4(e, acc, row, col, 4), bias, batch, row, col);
+/* ---- The plain epilogue: the same bits as the long one gives. */
+LO_FN void lo_plain_store_quad(const lo_cu_plain &e, lo_i64 at, int count, float4 z) {
+  if (e.type == LO_TYPE_F32) {
+    float *c = (float *)e.c + at;
+    if (e.vector && count >= 4) {
+      *(float4 *)c = z;
+      return;
+    }
+    if (count > 0) c[0] = z.x;
+    if (count > 1) c[1] = z.y;
+    if (count > 2) c[2] = z.z;
+    if (count > 3) c[3] = z.w;
+  } else {
+    unsigned short *c = (unsigned short *)e.c + at;
+    uint2 h = lo_to_16x4(z, e.type == LO_TYPE_BF16);
+    if (e.vector && count >= 4) {
+      *(uint2 *)c = h;
+      return;
+    }
+    if (count > 0) c[0] = (unsigned short)h.x;
+    if (count > 1) c[1] = (unsigned short)(h.x >> 16);
+    if (count > 2) c[2] = (unsigned short)h.y;
+    if (count > 3) c[3] = (unsigned short)(h.y >> 16);
+  }
 }
+LO_FN void lo_plain_quad(const lo_cu_plain &e, float4 acc, float4 bias, lo_i64 at, int count) {
+  float4 z = make_float4(__fmul_rn(e.alpha, acc.x), __fmul_rn(e.alpha, acc.y),
+                         __fmul_rn(e.alpha, acc.z), __fmul_rn(e.alpha, acc.w));
+  if (e.bias) z = lo_add4(z, bias);
+  if (e.activation == LO_ACT_RELU)
+    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
+                    z.w < 0 ? 0.0f : z.w);
+  else if (e.activation != LO_ACT_IDENTITY)
+    z = lo_activation4(e.activation, z, e.slope);
+  lo_plain_store_quad(e, at, count, z);
+}
+LO_FN void lo_plain_quad(const lo_cu_plain &, int4, float4, lo_i64, int) {} /* never plain */
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {
   return e.bias.p ? lo_load4(e.bias, col, count) : make_float4(0, 0, 0, 0);

@@ -53,6 +53,16 @@ static int run_triple(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid
   return lo_cu_run_gemm_triple(number, p, grid, stream);
 }
 
+static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  int type = kind == LO_KIND_F16    ? LO_SLICED_F16
+             : kind == LO_KIND_BF16 ? LO_SLICED_BF16
+             : kind == LO_KIND_TF32 ? LO_SLICED_TF32
+             : kind == LO_KIND_F32  ? LO_SLICED_F32
+             : p->u8                ? LO_SLICED_U8
+                                    : LO_SLICED_S8;
+  return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -89,6 +99,12 @@ enum {
   LO_CU_TRIPLE_TILES(X)
 #undef X
       TRIPLE_WGMMA_128x128 = -1
+};
+
+enum {
+#define X(BM, BN, ...) SLICED_##BM##x##BN,
+  LO_CU_SLICED_TILES(X)
+#undef X
 };
 
 /* What a family's rows have alike. */
@@ -131,10 +147,23 @@ enum {
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
 
+#define SLICED .orders = LO_ORDER_NT, .sliced = true, .align = 16
+
 /* clang-format off */
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
+  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
+   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 1500},
+#define X(BM, BN, WARPS, STAGES)                                                                   \
+  SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
+  SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \
+  SLICED_ROW("k16", HALVES, LO_UNIT_F16_K16, 80, LATEST, BM, BN, WARPS, 2, 30, 700)                 \
+  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, BM, BN, WARPS, 2, 40, 900)                  \
+  SLICED_ROW("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, LATEST, BM, BN, WARPS, 1, 30, 700)
+  LO_CU_SLICED_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
         TIME(BLOCKS, RATE_16, WAIT))                                                               \

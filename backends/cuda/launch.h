@@ -37,6 +37,8 @@ int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 /* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */
+int lo_cu_run_gemm_sliced(int tile, int type, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -21,6 +21,8 @@ EXTRA_DIST += \
 	%D%/gemm_triple.cu \
 	%D%/gemm_triple_mma.cuh \
 	%D%/gemm_triple_wgmma.cuh \
+	%D%/gemm_sliced.cu \
+	%D%/gemm_sliced.cuh \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
@@ -52,6 +54,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/gemm_triple.cu \
+	%D%/gemm_sliced.cu \
 	%D%/kernels.c \
 	%D%/graph.c \
 	%D%/launch.h \

@@ -39,6 +39,24 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
   out->derivative_slope = e->derivative_slope;
 }
 
+/* The short form of the epilogue, where it is one. */
+static lo_cu_plain plain(const lo_cu_epilogue *e) {
+  if (e->alpha.p || e->beta.p || e->beta.value != 0 || e->preact.p || e->residual.p ||
+      e->row_sum.p || e->scale_a.p || e->scale_b.p || e->scale_c.p ||
+      e->derivative != LAYEROPS_IDENTITY || e->c.type > LAYEROPS_BF16)
+    return (lo_cu_plain){0};
+  return (lo_cu_plain){.c = e->c.p,
+                       .bias = e->bias.p,
+                       .stride = e->c.stride,
+                       .batch_stride = e->c.batch_stride,
+                       .alpha = (float)e->alpha.value,
+                       .slope = e->slope,
+                       .type = e->c.type,
+                       .bias_type = e->bias.type,
+                       .activation = e->activation,
+                       .vector = e->c.vector};
+}
+
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
                               const char *what) {
   int64_t count = g->tiles_m * g->tiles_n;
@@ -118,6 +136,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
   set_view(&g.e.zero_a, &p->zero_a);
   set_view(&g.e.scale_c, &p->scale_c);
   if (plan->kernel->copies) LO_TRY(move_operands(ctx, p, &g, memory + plan->copies, what));
+  g.plain = plain(&g.e);
   return launch(ctx, plan, &g, what);
 }
 

@@ -29,6 +29,17 @@ typedef struct lo_cu_epilogue {
   float slope, derivative_slope;
 } lo_cu_epilogue;
 
+/* The epilogue of most products, within the first lines of a kernel's parameters: C = act(alpha acc
+ * + bias). Each line of parameters that is touched first costs a trip to memory. */
+typedef struct lo_cu_plain {
+  void *c; /* NULL: the epilogue is another, or alpha or beta lie in memory */
+  const void *bias;
+  lo_i64 stride, batch_stride; /* of C */
+  float alpha, slope;
+  int type, bias_type, activation;
+  int vector; /* four neighbours of C may be stored at once */
+} lo_cu_plain;
+
 /* An operand of a product: rows of op(A), or columns of op(B), by k. */
 typedef struct lo_cu_operand {
   const void *p;
@@ -52,6 +63,7 @@ typedef struct lo_cu_gemm {
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
   lo_i64 pitch;        /* n, rounded up to 4 */
+  lo_cu_plain plain;
   lo_cu_epilogue e;
 } lo_cu_gemm;
 
@@ -137,6 +149,25 @@ typedef struct lo_cu_bsr {
 #define LO_CU_TRIPLE_TILES(X)                                                                      \
   X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
   X(64, 64, 32, 32, 2, 42, 1750)
+
+/* The tiles whose k is sliced over WARPS warps, each with STAGES stages of 128 bytes of k; a block
+ * takes (BM + BN) 128 STAGES WARPS bytes of shared memory. X(BM, BN, WARPS, STAGES) */
+#define LO_CU_SLICED_TILES(X)                                                                      \
+  X(16, 16, 8, 2)                                                                                  \
+  X(16, 32, 8, 1)                                                                                  \
+  X(32, 32, 8, 1)                                                                                  \
+  X(64, 32, 4, 1)
+
+/* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
+enum {
+  LO_SLICED_F16,
+  LO_SLICED_BF16,
+  LO_SLICED_TF32,
+  LO_SLICED_S8,
+  LO_SLICED_U8,
+  LO_SLICED_F32,
+  LO_SLICED_TYPES
+};
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
