@@ -64,5 +64,5 @@ int lo_cu_run_gemm_mma_int8(int number, const lo_cu_gemm *p, lo_cu_grid grid, vo
           LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
   };
-  return run(&tiles[2 * number + p->u8], p, grid, stream);
+  return run(&tiles[2 * number + p->a_unsigned], p, grid, stream);
 }

@@ -123,7 +123,7 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .slice = plan->slice,
                   .split = plan->split,
                   .bf16 = p->a.type == LAYEROPS_BF16,
-                  .u8 = p->a.type == LAYEROPS_U8,
+                  .a_unsigned = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,

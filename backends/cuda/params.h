@@ -57,7 +57,7 @@ typedef struct lo_cu_gemm {
   lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
-  int u8;              /* 8-bit operands: 1 A is unsigned */
+  int a_unsigned;      /* 8-bit operands: op(A) is u8 */
   int swapped;         /* LO_CU_DOT: the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
