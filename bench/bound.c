@@ -217,26 +217,38 @@ static bool fits_threads(const struct bench_device *device, int index, int threa
 }
 
 /* What the levels inside a level can hold need not come from it in a warm repetition; the rest
-   must. */
-static double transfer_time(const struct bench_device *device, int threads, double bytes) {
+   must; in a cold one everything. */
+static double transfer_time(const struct bench_device *device, int threads, double bytes,
+                            bool cold) {
   double inner = 0, seconds = 0;
   for (int i = 0; i < device->memory_count; i++) {
     const struct bench_memory *level = &device->memory[i];
     if (!fits_threads(device, i, threads)) continue;
     seconds = fmax(seconds, (bytes - inner) / level->bandwidth);
-    inner = level->capacity;
+    if (!cold) inner = level->capacity;
   }
   return seconds;
 }
 
-double bench_bound(const struct bench_device *device, const char *dtype, int threads, double flops,
-                   double bytes) {
+static double bound(const struct bench_device *device, const char *dtype, int threads, double flops,
+                    double bytes, bool cold) {
   for (int i = 0; i < device->peak_count; i++) {
     if (strcmp(device->peaks[i].dtype, dtype)) continue;
     double share = device->threads && threads > 0 && threads < device->threads
                        ? (double)threads / device->threads
                        : 1;
-    return fmax(flops / (device->peaks[i].flops * share), transfer_time(device, threads, bytes));
+    return fmax(flops / (device->peaks[i].flops * share),
+                transfer_time(device, threads, bytes, cold));
   }
   return 0;
+}
+
+double bench_bound(const struct bench_device *device, const char *dtype, int threads, double flops,
+                   double bytes) {
+  return bound(device, dtype, threads, flops, bytes, false);
+}
+
+double bench_bound_cold(const struct bench_device *device, const char *dtype, int threads,
+                        double flops, double bytes) {
+  return bound(device, dtype, threads, flops, bytes, true);
 }

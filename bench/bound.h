@@ -44,6 +44,10 @@ void bench_work(const struct bench_row *row, const struct bench_pattern *pattern
 double bench_bound(const struct bench_device *device, const char *dtype, int threads, double flops,
                    double bytes);
 
+/* The same where no cache holds anything before: all bytes cross every level. */
+double bench_bound_cold(const struct bench_device *device, const char *dtype, int threads,
+                        double flops, double bytes);
+
 /* Reads one device file; false puts one sentence that names the file and the place into why. */
 bool bench_device_read(const char *path, struct bench_device *device, char *why, size_t why_size);
 

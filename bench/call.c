@@ -2,9 +2,8 @@
 
 #include "bench/call.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-#define GRAPH_CALLS 20
 #define TRY(call)                                                                                  \
   do {                                                                                             \
     layerops_status status_ = (call);                                                              \
@@ -43,80 +42,84 @@ layerops_status bench_call_matrix(struct bench_call *call, const void *host, lay
   return LAYEROPS_OK;
 }
 
-static layerops_type type_of(const struct bench_type *type) {
-  for (layerops_type t = 1; t < LAYEROPS_TYPE_COUNT; t++)
-    if (!strcmp(layerops_type_name(t), type->element)) return t;
-  return LAYEROPS_NONE_TYPE;
-}
-
-/* W stays where it is, to be packed again. */
-static layerops_status pack(struct bench_call *call) {
-  layerops_linear_forward_args *a = &call->args.linear_forward;
-  layerops_weights_args args = {.w = a->w};
-  call->w = a->w;
-  a->w = (layerops_matrix){0};
-  layerops_status status = layerops_weights_pack(call->ctx, &args, &call->weights);
-  a->packed = call->weights;
-  return status;
+layerops_status bench_call_weights(struct bench_call *call, layerops_matrix w, bool backward,
+                                   const layerops_weights **packed) {
+  layerops_weights_args args = {.w = w, .backward = backward};
+  int64_t count = call->weights_count + 1;
+  layerops_weights **more = realloc(call->weights, (size_t)count * sizeof(layerops_weights *));
+  if (!more) return LAYEROPS_ERROR_OUT_OF_MEMORY;
+  call->weights = more;
+  TRY(layerops_weights_pack(call->ctx, &args, &more[count - 1]));
+  call->weights_count = count;
+  if (count == 1) call->w = w;
+  *packed = more[count - 1];
+  return LAYEROPS_OK;
 }
 
 layerops_status bench_call_pack(struct bench_call *call) {
-  TRY(layerops_weights_update(call->ctx, call->weights, call->w));
+  TRY(layerops_weights_update(call->ctx, call->weights[0], call->w));
   return layerops_sync(call->ctx);
 }
 
-static layerops_status make_dense(struct bench_call *call, const struct bench_operands *o,
-                                  bool packed) {
-  const struct bench_row *row = o->row;
-  layerops_type type = type_of(o->type), wide = type_of(bench_type_y(o->type));
+static void set_dense(struct bench_call *call, const struct bench_call_operands *o) {
   layerops_linear_forward_args *a = &call->args.linear_forward;
-  call->op = LAYEROPS_OP_linear_forward;
-  a->activation = row->activation;
-  TRY(layerops_supports(call->ctx, call->op, type));
-  TRY(bench_call_matrix(call, o->x, type, 1, row->m, row->k, &a->x));
-  TRY(bench_call_matrix(call, o->w, type_of(bench_type_w(o->type)), 1, row->n, row->k, &a->w));
-  if (packed) TRY(pack(call));
-  TRY(bench_call_matrix(call, o->bias, wide, 1, 1, row->n, &a->bias));
-  if (o->scale_w) {
-    TRY(bench_call_matrix(call, &o->scale_x, LAYEROPS_F32, 1, 1, 1, &a->scale_x));
-    TRY(bench_call_matrix(call, o->scale_w, LAYEROPS_F32, 1, 1, row->n, &a->scale_w));
-  }
-  return bench_call_matrix(call, o->y, wide, 1, row->m, row->n, &a->y);
+  *a = (layerops_linear_forward_args){.x = o->views.x,
+                                      .w = o->views.w,
+                                      .bias = o->views.bias,
+                                      .y = o->views.y,
+                                      .activation = o->host->row->activation,
+                                      .scale_x = call->steps->scale_x,
+                                      .scale_w = o->views.scale_w,
+                                      .scale_y = call->steps->scale_y};
+  if (o->host->type->truncation > 0) a->flags = LAYEROPS_ALLOW_TF32;
+  if (!call->packed) return;
+  a->w = (layerops_matrix){0};
+  a->packed = call->weights[o->set];
 }
 
-static layerops_status make_sparse(struct bench_call *call, const struct bench_operands *o) {
-  const struct bench_row *row = o->row;
-  layerops_type type = type_of(o->type);
-  layerops_bsr_args bsr = {.rows = row->n,
-                           .cols = row->k,
-                           .block = row->block,
-                           .count = bench_pattern_kept(&o->pattern),
-                           .row_start = o->pattern.row_start,
-                           .column = o->pattern.col,
-                           .values = o->w,
-                           .type = type};
+static void set_sparse(struct bench_call *call, const struct bench_call_operands *o) {
   layerops_bsr_linear_forward_args *a = &call->args.bsr_linear_forward;
-  call->op = LAYEROPS_OP_bsr_linear_forward;
-  a->activation = row->activation;
-  TRY(layerops_supports(call->ctx, call->op, type));
-  TRY(layerops_bsr_create(call->ctx, &bsr, &call->bsr));
-  a->w = call->bsr;
-  TRY(bench_call_matrix(call, o->x, type, 1, row->m, row->k, &a->x));
-  return bench_call_matrix(call, o->y, type, 1, row->m, row->n, &a->y);
+  *a = (layerops_bsr_linear_forward_args){
+      .w = o->views.bsr, .x = o->views.x, .y = o->views.y, .activation = o->host->row->activation};
 }
 
-layerops_status bench_call_row(layerops_context *ctx, const struct bench_operands *operands,
-                               bool packed, struct bench_call *call) {
-  *call = (struct bench_call){.ctx = ctx};
-  return operands->row->block ? make_sparse(call, operands) : make_dense(call, operands, packed);
+static void set_step(struct bench_call *call, int64_t i) {
+  struct bench_call_operands o = bench_steps_at(call->steps, i);
+  if (o.host->row->block)
+    set_sparse(call, &o);
+  else
+    set_dense(call, &o);
 }
 
-layerops_status bench_call_fetch(struct bench_call *call, const struct bench_operands *operands) {
-  const layerops_matrix *y = call->op == LAYEROPS_OP_linear_forward
-                                 ? &call->args.linear_forward.y
-                                 : &call->args.bsr_linear_forward.y;
-  int64_t bytes = y->rows * y->cols * (int64_t)bench_type_y(operands->type)->size;
-  return layerops_buffer_read(call->ctx, y->buffer, operands->y, bytes);
+static layerops_status pack_sets(struct bench_call *call) {
+  const layerops_weights *packed;
+  for (int64_t i = 0; i < call->steps->set_count; i++)
+    TRY(bench_call_weights(call, call->steps->sets[i].w, false, &packed));
+  return LAYEROPS_OK;
+}
+
+layerops_status bench_call_steps(const struct bench_steps *steps, bool packed,
+                                 struct bench_call *call) {
+  const struct bench_operands *o = steps->layers[0];
+  *call = (struct bench_call){.ctx = steps->ctx, .steps = steps, .packed = packed};
+  call->op = o->row->block ? LAYEROPS_OP_bsr_linear_forward : LAYEROPS_OP_linear_forward;
+  TRY(layerops_supports(call->ctx, call->op, bench_element(o->type)));
+  if (packed) TRY(pack_sets(call));
+  set_step(call, 0);
+  return LAYEROPS_OK;
+}
+
+static layerops_status record(struct bench_call *call, int64_t count) {
+  layerops_graph_destroy(call->graph);
+  call->graph = NULL;
+  TRY(layerops_record_begin(call->ctx));
+  layerops_status status = LAYEROPS_OK;
+  for (int64_t i = 0; i < count && status == LAYEROPS_OK; i++) {
+    if (call->steps) set_step(call, i);
+    status = issue(call);
+  }
+  layerops_status end = layerops_record_end(call->ctx, &call->graph);
+  return status != LAYEROPS_OK ? status : end;
 }
 
 layerops_status bench_call_prepare(struct bench_call *call) {
@@ -124,16 +127,18 @@ layerops_status bench_call_prepare(struct bench_call *call) {
   TRY(layerops_context_info(call->ctx, &info));
   TRY(issue(call));
   TRY(layerops_sync(call->ctx));
-  if (!info.is_gpu) return LAYEROPS_OK;
-  TRY(layerops_record_begin(call->ctx));
-  layerops_status status = LAYEROPS_OK;
-  for (int i = 0; i < GRAPH_CALLS && status == LAYEROPS_OK; i++) status = issue(call);
-  layerops_status end = layerops_record_end(call->ctx, &call->graph);
-  return status != LAYEROPS_OK ? status : end;
+  return info.is_gpu ? record(call, BENCH_FEW_CALLS) : LAYEROPS_OK;
+}
+
+layerops_status bench_call_record(struct bench_call *call) {
+  set_step(call, 0);
+  TRY(issue(call));
+  TRY(layerops_sync(call->ctx));
+  return record(call, call->steps->count);
 }
 
 static layerops_status run(struct bench_call *call, int64_t calls) {
-  for (; call->graph && calls >= GRAPH_CALLS; calls -= GRAPH_CALLS)
+  for (; call->graph && calls >= BENCH_FEW_CALLS; calls -= BENCH_FEW_CALLS)
     TRY(layerops_graph_replay(call->graph));
   for (; calls > 0; calls--) TRY(issue(call));
   return layerops_sync(call->ctx);
@@ -145,10 +150,23 @@ bool bench_call_run(void *state, int64_t calls) {
   return call->failed == LAYEROPS_OK;
 }
 
+bool bench_call_issue(void *state) {
+  struct bench_call *call = state;
+  call->failed = issue(call);
+  return call->failed == LAYEROPS_OK;
+}
+
+bool bench_call_replay(void *state) {
+  struct bench_call *call = state;
+  call->failed = layerops_graph_replay(call->graph);
+  return call->failed == LAYEROPS_OK;
+}
+
 void bench_call_free(struct bench_call *call) {
   layerops_graph_destroy(call->graph);
   layerops_bsr_destroy(call->bsr);
-  layerops_weights_destroy(call->weights);
+  for (int64_t i = 0; i < call->weights_count; i++) layerops_weights_destroy(call->weights[i]);
+  free(call->weights);
   for (int i = 0; i < call->buffer_count; i++) layerops_buffer_destroy(call->buffers[i]);
   *call = (struct bench_call){0};
 }

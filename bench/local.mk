@@ -10,10 +10,13 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/bound.h \
 	%D%/call.c \
 	%D%/call.h \
+	%D%/clock.c \
+	%D%/clock.h \
 	%D%/ceilings_kernels.c \
 	%D%/ceilings_kernels.h \
 	%D%/folders.c \
 	%D%/folders.h \
+	%D%/gate.h \
 	%D%/host.c \
 	%D%/host.h \
 	%D%/network_run.c \
@@ -26,15 +29,20 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/pattern.h \
 	%D%/peaks.c \
 	%D%/peaks.h \
+	%D%/peaks_cuda.h \
 	%D%/peer.h \
 	%D%/peers.c \
 	%D%/peers.h \
+	%D%/race.c \
+	%D%/race.h \
 	%D%/replay.c \
 	%D%/replay.h \
 	%D%/report.c \
 	%D%/report.h \
 	%D%/session.c \
 	%D%/session.h \
+	%D%/steps.c \
+	%D%/steps.h \
 	%D%/suite.c \
 	%D%/suite.h \
 	%D%/timing.c \
@@ -42,9 +50,16 @@ bench_defines = -DBENCH_PEERS_DIR='"$(pkglibdir)/peers"' \
 	%D%/training.c \
 	%D%/training.h \
 	%D%/vary.c \
+	%D%/verdict.c \
 	%D%/vary.h
+if HAVE_CUDA
+%C%_libbench_la_SOURCES += %D%/gate.cu %D%/peaks_cuda.cu
+-include %D%/gate.d %D%/peaks_cuda.d %D%/peers/cublaslt_activation.d
+CLEANFILES += %D%/*.d %D%/peers/*.d
+endif
+EXTRA_DIST += %D%/gate.cu %D%/peaks_cuda.cu
 %C%_libbench_la_LIBADD = %D%/peers/libepilogue.la %D%/libtraining_loops.la
-bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS)
+bench_libs = %D%/libbench.la liblayerops.la $(HWLOC_LIBS) $(JANSSON_LIBS) $(CUDA_LIBS)
 
 # The commit and the flags that a run file names: written anew where they changed.
 $(%C%_libbench_la_OBJECTS): %D%/commit.inc
@@ -66,13 +81,24 @@ noinst_PROGRAMS += %D%/ceilings
 %C%_ceilings_SOURCES = %D%/ceilings.c
 %C%_ceilings_LDADD = $(bench_libs)
 
+# Measures what the library adds to a launch on the host.
+if HAVE_CUDA
+noinst_LTLIBRARIES += %D%/libhost_cost.la
+%C%_libhost_cost_la_SOURCES = %D%/host_cost.h %D%/host_cost_empty.cu
+-include %D%/host_cost_empty.d
+noinst_PROGRAMS += %D%/host_cost
+%C%_host_cost_SOURCES = %D%/host_cost.c
+%C%_host_cost_LDADD = %D%/libhost_cost.la $(bench_libs) $(CUDA_LIBS)
+endif
+EXTRA_DIST += %D%/host_cost.c %D%/host_cost.h %D%/host_cost_empty.cu
+
 devicesdir = $(pkgdatadir)/devices
 dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \
 	data/devices/xeon-avx512-amx.json
 suitedir = $(pkgdatadir)/suite
 dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
 
-EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md
+EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md %D%/t4.sh %D%/t4_model.py
 
 # The peers: a module each, which alone links its library. The tool loads what it finds.
 peersdir = $(pkglibdir)/peers
@@ -166,13 +192,16 @@ onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
 
 bench_tests_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 bench_tests_ldadd = $(bench_libs) $(ZLIB_LIBS)
-check_PROGRAMS += t/bench t/bench_replay t/bench_suite
+check_PROGRAMS += t/bench t/bench_replay t/bench_steps t/bench_suite
 t_bench_CFLAGS = $(bench_tests_cflags)
 t_bench_SOURCES = t/bench.c %D%/peers/pick.c t/scratch.h t/tap.h
 t_bench_LDADD = $(bench_tests_ldadd)
 t_bench_replay_CFLAGS = $(bench_tests_cflags)
 t_bench_replay_SOURCES = t/bench_replay.c t/tap.h
 t_bench_replay_LDADD = $(bench_tests_ldadd)
+t_bench_steps_CFLAGS = $(bench_tests_cflags)
+t_bench_steps_SOURCES = t/bench_steps.c t/tap.h
+t_bench_steps_LDADD = $(bench_tests_ldadd)
 t_bench_suite_CFLAGS = $(bench_tests_cflags)
 t_bench_suite_SOURCES = t/bench_suite.c t/scratch.h t/tap.h
 t_bench_suite_LDADD = $(bench_tests_ldadd)

@@ -176,6 +176,8 @@ static bool report_epoch(struct epoch_race *r, const struct bench_stats *stats,
                                 .flops = flops,
                                 .max_rel_err = i ? compare_losses(r, losses, i) : NAN,
                                 .repay = NAN,
+                                .residency = bench_residencies[BENCH_WARM],
+                                .way = bench_ways[BENCH_GRAPH],
                                 .ratio = bench_ratio(&stats[0], &stats[i]),
                                 .stats = &stats[i]};
   int best = fastest_peer(r, stats);
@@ -186,14 +188,15 @@ static bool report_epoch(struct epoch_race *r, const struct bench_stats *stats,
 }
 
 static bool hold_epochs(struct epoch_race *r) {
-  struct bench_contender contenders[MAX_PEERS + 1] = {{run_ours, &r->ours}};
+  struct bench_contender contenders[MAX_PEERS + 1] = {{.run = run_ours, .state = &r->ours}};
   struct bench_stats stats[MAX_PEERS + 1];
   struct bench_plan plan = r->session->plan;
   double losses[MAX_PEERS + 1] = {r->ours.loss};
   plan.samples = 1;                                     /* an epoch is a long sample, */
   plan.longest_seconds = fmin(plan.longest_seconds, 1); /* and of a slow one a round will do */
   for (int i = 0; i < r->peers; i++) {
-    contenders[i + 1] = (struct bench_contender){bench_trainer_run, &r->trainers[i]};
+    contenders[i + 1] =
+        (struct bench_contender){.run = bench_trainer_run, .state = &r->trainers[i]};
     losses[i + 1] = r->trainers[i].loss;
   }
   if (!bench_measure(contenders, (size_t)r->peers + 1, &plan, stats)) return false;

@@ -11,19 +11,28 @@
 
 enum { F32, F16, BF16, U8, I8 };
 
-static const struct bench_type i8 = {"i8", "i8", 1, 0, 0, I8, NULL, NULL};
+static const struct bench_type i8 = {.name = "i8", .element = "i8", .size = 1, .format = I8};
 
 const struct bench_type bench_types[] = {
-    {"f32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL},
-    {"f16", "f16", 2, 0x1p-11, 0x1p-25, F16, NULL, NULL},
-    {"bf16", "bf16", 2, 0x1p-8, 0x1p-133, BF16, NULL, NULL},
-    {"int8", "u8", 1, 0x1p-24, 0x1p-149, U8, &i8, &bench_types[F32]},
-    {NULL, NULL, 0, 0, 0, 0, NULL, NULL}};
+    {"f32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0},
+    {"f16", "f16", 2, 0x1p-11, 0x1p-25, F16, NULL, NULL, NULL, 0},
+    {"bf16", "bf16", 2, 0x1p-8, 0x1p-133, BF16, NULL, NULL, NULL, 0},
+    {"int8", "u8", 1, 0x1p-24, 0x1p-149, U8, &i8, &bench_types[F32], NULL, 0},
+    /* hardware may cut TF32's ten bits of fraction off instead of rounding to them */
+    {"tf32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0x1p-10},
+    {NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0}};
+
+static const struct bench_type int8_of_gpus = {"int8", "i8", 1,   0x1p-24,           0x1p-149,
+                                               I8,     &i8,  &i8, &bench_types[F32], 0};
 
 const struct bench_type *bench_type_find(const char *name) {
   for (const struct bench_type *t = bench_types; t->name; t++)
     if (!strcmp(t->name, name)) return t;
   return NULL;
+}
+
+const struct bench_type *bench_type_on(const struct bench_type *type, const char *kind) {
+  return type->format == U8 && !strcmp(kind, "cuda") ? &int8_of_gpus : type;
 }
 
 static uint32_t bits_of(float value) {
@@ -141,12 +150,18 @@ static void *allocate(int64_t elements, size_t size) {
   return aligned_alloc(64, ((size_t)elements * size + 127) / 64 * 64);
 }
 
-/* Numbers of integers are so many to 1. */
-static const float x_steps = 64, w_steps = 32;
+/* Numbers of integers are so many to 1; those of a Y of integers are as X's, so that it can be the
+   next layer's X. */
+static const float w_steps = 32;
+
+static float x_steps(const struct bench_type *type) {
+  return type->format == U8 ? 64 : 32;
+}
 
 static bool make_scales(struct bench_operands *o) {
   o->scale_w = allocate(o->row->n, sizeof *o->scale_w);
-  o->scale_x = 1 / x_steps;
+  o->scale_x = 1 / x_steps(o->type);
+  if (bench_type_y(o->type)->format == I8) o->scale_y = o->scale_x;
   for (int64_t j = 0; o->scale_w && j < o->row->n; j++)
     o->scale_w[j] = (float)(8 + j % 7) / 8 / (w_steps * sqrtf((float)o->row->k));
   return o->scale_w != NULL;
@@ -156,9 +171,9 @@ static void fill(struct bench_operands *o, uint64_t seed) {
   const struct bench_row *row = o->row;
   const double root = sqrt((double)row->k);
   const bool integers = o->scale_w != NULL;
-  bench_normal(o->type, o->x, row->m * row->k, integers ? x_steps : 1, seed, 0);
+  bench_normal(o->type, o->x, row->m * row->k, integers ? x_steps(o->type) : 1, seed, 0);
   bench_normal(bench_type_w(o->type), o->w, o->w_count, integers ? w_steps : 1 / root, seed, 1);
-  if (o->bias) bench_normal(bench_type_y(o->type), o->bias, row->n, 1, seed, 2);
+  if (o->bias) bench_normal(bench_type_bias(o->type), o->bias, row->n, 1, seed, 2);
   bench_operands_poison(o);
 }
 
@@ -173,7 +188,7 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
                               row->density, &o->pattern);
     o->w_count = good ? bench_pattern_kept(&o->pattern) * row->block * row->block : 0;
   } else {
-    o->bias = allocate(row->n, y_size);
+    o->bias = allocate(row->n, bench_type_bias(type)->size);
   }
   if (type->w) good = make_scales(o) && good;
   o->x = allocate(row->m * row->k, type->size);
@@ -185,6 +200,15 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
   }
   fill(o, seed);
   return true;
+}
+
+void bench_operands_damp(struct bench_operands *o) {
+  const struct bench_type *type = bench_type_w(o->type);
+  for (int64_t j = 0; o->scale_w && j < o->row->n; j++) o->scale_w[j] *= 0.5f;
+  if (o->scale_w) return;
+#pragma omp parallel for schedule(static) if (o->w_count > 65536)
+  for (int64_t i = 0; i < o->w_count; i++)
+    bench_store(type, o->w, i, (float)(0.5 * bench_load(type, o->w, i)));
 }
 
 void bench_operands_free(struct bench_operands *o) {
@@ -238,7 +262,7 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
   const struct bench_row *row = o->row;
   int64_t b = row->block;
   double sum = 0, scale = o->scale_w ? (double)o->scale_x * o->scale_w[j] : 1;
-  double bias = o->bias ? bench_load(bench_type_y(o->type), o->bias, j) : 0;
+  double bias = o->bias ? bench_load(bench_type_bias(o->type), o->bias, j) : 0;
   *size = 0;
   if (!b) {
     dot(o, i * row->k, j * row->k, row->k, &sum, size);
@@ -250,22 +274,30 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
   return sum;
 }
 
-/* What rounding explains. A chain of k roundings stays below 6 sqrt(k) units of f32 but with a
-   probability of 2 exp(-18) an entry (Higham and Mary, 2019), sums of integers are exact; a few
-   more for bias and activation, whose slope is below 1.13; and the rounding of what is stored. */
-static double tolerance(const struct bench_operands *o, double size, double y) {
-  double chain = o->scale_w ? 0 : 6 * sqrt((double)o->row->k), sum = (chain + 8) * 0x1p-24 * size;
-  return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal;
+/* What rounding explains. Factors that were cut change a product by as much as both of them. A
+   chain of k roundings stays below 6 sqrt(k) units of f32 but with a probability of 2 exp(-18) an
+   entry (Higham and Mary, 2019), sums of integers are exact; a few more for bias and activation,
+   whose slope is below 1.13; and the rounding of what is stored. */
+static double tolerance(const struct bench_operands *o, bool parts, double size, double y) {
+  double chain = o->scale_w ? 0 : 6 * sqrt((double)o->row->k);
+  double part = parts ? o->type->rounding : 0; /* of two halves as large as their terms */
+  double sum = ((chain + 8) * 0x1p-24 + 2.01 * o->type->truncation + part) * size;
+  return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal +
+         0.5 * o->scale_y;
 }
 
-static void check_entry(const struct bench_operands *o, int64_t i, int64_t j,
-                        struct bench_check *check) {
-  double size, z = exact(o, i, j, &size);
-  double expected = activate(o->row->activation, z);
+static void check_entry(const struct bench_operands *o, struct bench_latitude latitude, int64_t i,
+                        int64_t j, struct bench_check *check) {
+  double size, z = exact(o, i, j, &size), step = o->scale_y;
+  double expected = activate(latitude.activation, z);
   double got = bench_load(bench_type_y(o->type), o->y, i * o->row->n + j);
+  if (step > 0) {
+    got *= step;
+    expected = fmin(fmax(expected, -128 * step), 127 * step);
+  }
   double distance = fabs(got - expected);
   double error = isnan(got) ? INFINITY : distance == 0 ? 0 : distance / fmax(size, fabs(expected));
-  bool wrong = !(distance <= tolerance(o, size, expected));
+  bool wrong = !(distance <= tolerance(o, latitude.parts, size, expected));
   if (wrong) check->wrong = true;
   if (error < check->max_rel_err) return;
   check->max_rel_err = error;
@@ -284,16 +316,21 @@ static int64_t pick(uint64_t *state, int64_t size) {
 }
 
 struct bench_check bench_operands_check(const struct bench_operands *o) {
+  return bench_operands_check_as(o, (struct bench_latitude){.activation = o->row->activation});
+}
+
+struct bench_check bench_operands_check_as(const struct bench_operands *o,
+                                           struct bench_latitude latitude) {
   struct bench_check check = {0};
   int64_t m = o->row->m, n = o->row->n;
   uint64_t state = 1;
   if (m <= MAX_SAMPLES / n) {
-    for (int64_t i = 0; i < m * n; i++) check_entry(o, i / n, i % n, &check);
+    for (int64_t i = 0; i < m * n; i++) check_entry(o, latitude, i / n, i % n, &check);
     return check;
   }
   for (int i = 0; i < MAX_SAMPLES; i++) {
     int64_t row = pick(&state, m);
-    check_entry(o, row, pick(&state, n), &check);
+    check_entry(o, latitude, row, pick(&state, n), &check);
   }
   return check;
 }

@@ -17,7 +17,8 @@ struct bench_type {
   double rounding;  /* the most that storing Y changes a value, relative to it */
   double subnormal; /* and where values are tiny, absolutely */
   int format;
-  const struct bench_type *w, *y; /* of W, and of bias and Y; NULL: the same */
+  const struct bench_type *w, *y, *bias; /* of W and of Y; NULL: the same; of the bias; NULL: Y's */
+  double truncation; /* the most that a product may change each of its factors, relative to it */
 };
 
 static inline const struct bench_type *bench_type_w(const struct bench_type *type) {
@@ -26,12 +27,20 @@ static inline const struct bench_type *bench_type_w(const struct bench_type *typ
 static inline const struct bench_type *bench_type_y(const struct bench_type *type) {
   return type->y ? type->y : type;
 }
+static inline const struct bench_type *bench_type_bias(const struct bench_type *type) {
+  return type->bias ? type->bias : bench_type_y(type);
+}
 
-/* f32, f16, bf16, int8 (X of u8, W of i8, bias and Y of f32); ends with a NULL name. */
+/* f32, f16, bf16, int8 (X of u8, W of i8, bias and Y of f32), tf32 (f32 whose products may be in
+   TF32); ends with a NULL name. */
 extern const struct bench_type bench_types[];
 
 /* The entry of that name, NULL if there is none. */
 const struct bench_type *bench_type_find(const char *name);
+
+/* The type as devices of a kind ("cpu", "cuda", ...) have it: the tensor cores of GPUs take int8
+   with X of i8, and there Y is i8 too. */
+const struct bench_type *bench_type_on(const struct bench_type *type, const char *kind);
 
 struct bench_operands {
   const struct bench_row *row;
@@ -41,13 +50,18 @@ struct bench_operands {
                                    block-sparse row has no bias */
   int64_t w_count;              /* elements of w */
   float scale_x, *scale_w;      /* of int8, else NULL: one of X, one for each output */
+  float scale_y;                /* of a Y of 8 bits, else 0 */
 };
 
 /* Standard normal numbers; those of W divided by sqrt(k), so that outputs are of the size that a
-   layer's are. int8: such numbers rounded, X's behind a relu, and scales that give them that size.
+   layer's are. int8: such numbers rounded, X's of u8 behind a relu, and scales that give them that
+   size.
    False when memory is short or the row does not fit into it. */
 bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
                          struct bench_operands *operands);
+
+/* Halves W, so that a chain of such layers stays bounded whatever its length. */
+void bench_operands_damp(struct bench_operands *operands);
 
 void bench_operands_free(struct bench_operands *operands);
 
@@ -61,7 +75,16 @@ struct bench_check {
   double got, expected;
 };
 
+/* What a result may be besides the library's own: of another activation, and with parts of its sums
+   rounded to Y's type. */
+struct bench_latitude {
+  int activation;
+  bool parts;
+};
+
 /* Compares y with float64 at up to 1024 entries: the corners, the edges, the rest at random. */
+struct bench_check bench_operands_check_as(const struct bench_operands *operands,
+                                           struct bench_latitude latitude);
 struct bench_check bench_operands_check(const struct bench_operands *operands);
 
 /* One element as a double; writing rounds to nearest even. */

@@ -174,6 +174,8 @@ static bool report(struct bench_session *s, const struct bench_target *target, c
                            .n = line->n,
                            .max_rel_err = NAN,
                            .repay = NAN,
+                           .residency = bench_residencies[BENCH_WARM],
+                           .way = bench_ways[BENCH_GRAPH],
                            .ratio = target->threads ? bench_ratio(&stats[0], &stats[1]) : NAN,
                            .elements = (double)line->m * (double)line->n,
                            .stats = &stats[which]};
@@ -184,16 +186,20 @@ static bool report(struct bench_session *s, const struct bench_target *target, c
 }
 
 /* False where memory or writing failed. */
-static bool race(struct bench_session *s, const struct bench_target *target, const char *id,
-                 const struct bench_line *line, struct bench_call *call) {
+static bool race(struct bench_session *s, int t, const char *id, const struct bench_line *line,
+                 struct bench_call *call) {
+  const struct bench_target *target = &s->targets[t];
   struct copy copy = {0};
   struct bench_stats stats[2];
-  struct bench_contender contenders[] = {{bench_call_run, call}, {run_copy, &copy}};
+  struct bench_repeated repeated;
+  const struct bench_plan *plan;
+  struct bench_contender contenders[] = {bench_session_repeat(s, t, call, &repeated, &plan),
+                                         {.run = run_copy, .state = &copy}};
   const size_t count = target->threads ? 2 : 1;
   double flops, bytes;
   bench_line_work(line, &flops, &bytes);
   bool good = count == 1 || make_copy(&copy, bytes, target->threads);
-  if (good && (good = bench_measure(contenders, count, &s->plan, stats))) {
+  if (good && (good = bench_measure(contenders, count, plan, stats))) {
     if (stats[0].failed) {
       s->faults++;
       fprintf(stderr, "layerops bench: --ops: %s: %s\n", id, layerops_last_error());
@@ -207,8 +213,9 @@ static bool race(struct bench_session *s, const struct bench_target *target, con
   return good;
 }
 
-static bool measure(struct bench_session *s, const struct bench_target *target,
-                    const struct operation *o, const struct shape *shape) {
+static bool measure(struct bench_session *s, int t, const struct operation *o,
+                    const struct shape *shape) {
+  const struct bench_target *target = &s->targets[t];
   const struct bench_line line = line_of(o, shape);
   struct bench_call call;
   char id[64];
@@ -217,7 +224,7 @@ static bool measure(struct bench_session *s, const struct bench_target *target,
   if (status == LAYEROPS_OK) status = bench_call_prepare(&call);
   bool good = true;
   if (status == LAYEROPS_OK) {
-    good = race(s, target, id, &line, &call);
+    good = race(s, t, id, &line, &call);
   } else {
     s->faults += status != LAYEROPS_ERROR_UNSUPPORTED;
     fprintf(stderr, "layerops bench: --ops: %s: %s\n", id, layerops_last_error());
@@ -231,6 +238,6 @@ bool bench_ops_measure(struct bench_session *s, const char *list, int t) {
   bool good = true;
   for (int i = 0; good && i < OPERATIONS; i++)
     for (int j = 0; good && listed(list, operations[i].name) && j < SHAPES; j++)
-      good = measure(s, &s->targets[t], &operations[i], &shapes[j]);
+      good = measure(s, t, &operations[i], &shapes[j]);
   return good;
 }

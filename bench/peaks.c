@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HAVE_CUDA
+#include "bench/peaks_cuda.h"
+#endif
 #include "bench/timing.h"
 
 #define REPEATS      5   /* at least, */
@@ -137,6 +140,9 @@ static double best_bandwidth(const struct ceiling_stream *stream, uint64_t bytes
 }
 
 bool bench_peaks_measure(struct bench_measured *m) {
+#ifdef HAVE_CUDA
+  if (!m->threads) return cuda_peak_measure(m->cuda_device, m->cuda, &m->value, &m->bytes);
+#endif
   if (m->fma) {
     int64_t steps =
         (int64_t)(1e6 / m->fma->macs) * 64; /* a millisecond: shorter than a time slice */
@@ -225,18 +231,47 @@ bool bench_peaks_plan(struct bench_peaks *peaks, int threads) {
   return good;
 }
 
-/* ---- a device file ---- */
-
-static void add_peak(struct bench_device *device, const char *dtype, double flops) {
-  struct bench_peak *p = &device->peaks[device->peak_count++];
-  snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
-  p->flops = flops;
+bool bench_peaks_plan_cuda(struct bench_peaks *peaks, int device) {
+  *peaks = (struct bench_peaks){0};
+#ifdef HAVE_CUDA
+  uint64_t l2 = 0;
+  const char *forced = getenv("LAYEROPS_CUDA_ARCH");
+  int architecture = cuda_peak_architecture(device, &l2);
+  int limit = forced && *forced ? atoi(forced) : architecture;
+  if (!architecture) return false;
+  if (architecture > limit) architecture = limit;
+  for (int i = 0; cuda_peaks[i].what; i++) {
+    const struct cuda_peak *p = &cuda_peaks[i];
+    if (p->architecture > architecture) continue;
+    peaks->list[peaks->count++] =
+        (struct bench_measured){.what = p->what,
+                                .how = p->how,
+                                .unit = p->unit,
+                                .cuda = i,
+                                .cuda_device = device,
+                                .capacity = strcmp(p->what, "L2") ? 0 : l2};
+  }
+  return true;
+#else
+  (void)device;
+  return false;
+#endif
 }
 
-static bool has_peak(const struct bench_device *device, const char *dtype) {
+/* ---- a device file ---- */
+
+static struct bench_peak *find_peak(struct bench_device *device, const char *dtype) {
   for (int i = 0; i < device->peak_count; i++)
-    if (!strcmp(device->peaks[i].dtype, dtype)) return true;
-  return false;
+    if (!strcmp(device->peaks[i].dtype, dtype)) return &device->peaks[i];
+  return NULL;
+}
+
+/* The best of the instructions for a data type. */
+static void add_peak(struct bench_device *device, const char *dtype, double flops) {
+  struct bench_peak *p = find_peak(device, dtype);
+  if (!p) p = &device->peaks[device->peak_count++];
+  snprintf(p->dtype, sizeof p->dtype, "%s", dtype);
+  p->flops = fmax(p->flops, flops);
 }
 
 static void add_memory(struct bench_device *device, const struct bench_measured *m) {
@@ -247,15 +282,24 @@ static void add_memory(struct bench_device *device, const struct bench_measured 
   memory->capacity = (double)m->capacity;
 }
 
+/* A processor's memory counts by reading, a GPU's by copying. */
+static bool counts(const struct bench_measured *m, int threads) {
+  return !strcmp(m->how, "read") ? threads || strcmp(m->what, "memory")
+                                 : !threads && !strcmp(m->how, "copy");
+}
+
 void bench_peaks_device(const struct bench_peaks *peaks, int threads, struct bench_device *device) {
-  static const char *const stored[] = {"f16", "bf16"}; /* in 16 bits, computed in f32 */
+  static const char *const stored[] = {"f16", "bf16", "tf32"}; /* else computed in f32 */
   *device = (struct bench_device){.threads = threads};
-  snprintf(device->name, sizeof device->name, "this processor, measured");
+  snprintf(device->name, sizeof device->name, "this device, measured");
   for (int i = 0; i < peaks->count; i++) {
     const struct bench_measured *m = &peaks->list[i];
-    if (m->fma && m->threads == threads) add_peak(device, m->what, m->value);
-    if (m->stream && !strcmp(m->how, "read")) add_memory(device, m);
+    if (strcmp(m->unit, "B/s")) {
+      if (m->threads == threads) add_peak(device, m->what, m->value);
+    } else if (counts(m, threads)) {
+      add_memory(device, m);
+    }
   }
-  for (int i = 0; i < 2; i++)
-    if (!has_peak(device, stored[i])) add_peak(device, stored[i], device->peaks[0].flops);
+  for (size_t i = 0; i < sizeof stored / sizeof *stored; i++)
+    if (!find_peak(device, stored[i])) add_peak(device, stored[i], device->peaks[0].flops);
 }

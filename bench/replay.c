@@ -199,9 +199,7 @@ static layerops_status weights(struct maker *mk, bool backward, layerops_matrix 
   const struct bench_line *l = mk->line;
   TRY(input(mk, type_of_w(l->type), 1, l->n, l->k, w));
   if (!l->packed) return LAYEROPS_OK;
-  layerops_weights_args args = {.w = *w, .backward = backward};
-  TRY(layerops_weights_pack(mk->call->ctx, &args, &mk->call->weights));
-  *packed = mk->call->weights;
+  TRY(bench_call_weights(mk->call, *w, backward, packed));
   *w = (layerops_matrix){0};
   return LAYEROPS_OK;
 }

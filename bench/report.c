@@ -56,11 +56,11 @@ static bool begin_rows(FILE *file, bool tsv, enum bench_kind kind) {
   if (tsv)
     return fprintf(file,
                    "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\tsol_pct\t"
-                   "%s\t%s%s\n",
+                   "%s\t%s%s\tresidency\tway\n",
                    names[0], names[1], kinds[kind].ratio ? "\tratio" : "") > 0;
-  return fprintf(file, "%-28s %-10s %-5s %3s %12s %10s %9s %6s %7s %7s%s  %s\n", "id", "device",
-                 "dtype", "thr", "median", "GFLOP/s", "error", "sol%", names[0], names[1],
-                 kinds[kind].ratio ? "  ratio" : "", "kernel") > 0;
+  return fprintf(file, "%-28s %-10s %-5s %3s %12s %10s %9s %6s %7s %7s%s  %-9s %-5s  %s\n", "id",
+                 "device", "dtype", "thr", "median", "GFLOP/s", "error", "sol%", names[0], names[1],
+                 kinds[kind].ratio ? "  ratio" : "", "residency", "way", "kernel") > 0;
 }
 
 bool bench_report_begin(struct bench_report *report, enum bench_format format, enum bench_kind kind,
@@ -87,7 +87,8 @@ static bool tsv_row(const struct bench_report *report, const struct bench_result
   else
     fprintf(report->file, "\t%s\t%.3g", weights_name(r), r->repay);
   if (kinds[report->kind].ratio) fprintf(report->file, "\t%.4g", r->ratio);
-  return fputc('\n', report->file) != EOF && fflush(report->file) == 0;
+  fprintf(report->file, "\t%s\t%s\n", r->residency, r->way);
+  return !ferror(report->file) && fflush(report->file) == 0;
 }
 
 static void format_time(double seconds, char *text, size_t size) {
@@ -110,7 +111,7 @@ static bool table_row(const struct bench_report *report, const struct bench_resu
   else
     fprintf(report->file, " %7s %7.3g", weights_name(r), r->repay);
   if (kinds[report->kind].ratio) fprintf(report->file, " %6.3g", r->ratio);
-  fprintf(report->file, "  %s\n", kernel);
+  fprintf(report->file, "  %-9s %-5s  %s\n", r->residency, r->way, kernel);
   return fflush(report->file) == 0;
 }
 
@@ -166,12 +167,13 @@ static json_t *json_row(const struct bench_result *r) {
   json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op,
                           "device", r->device, "dtype", r->dtype, "threads", r->threads,
                           "contender", r->contender, "kernel", r->kernel, "shape", shape(r));
-  json_t *figures = json_pack(
-      "{s:s, s:b, s:f, s:f, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "residency",
-      "warm", "transfers", 0, "flops", r->flops, "bytes", r->bytes, "samples", s->samples,
-      "samples_set_aside", s->set_aside, "calls_per_sample", (json_int_t)s->calls, "median_s",
-      s->median, "p50_s", s->p50, "p95_s", s->p95, "p99_s", s->p99, "max_s", s->max, "min_s",
-      s->min, "round_medians_s", round_medians(s), "gflops", gflops(r));
+  json_t *figures =
+      json_pack("{s:s, s:s, s:b, s:f, s:f, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}",
+                "residency", r->residency, "way", r->way, "transfers", 0, "flops", r->flops,
+                "bytes", r->bytes, "samples", s->samples, "samples_set_aside", s->set_aside,
+                "calls_per_sample", (json_int_t)s->calls, "median_s", s->median, "p50_s", s->p50,
+                "p95_s", s->p95, "p99_s", s->p99, "max_s", s->max, "min_s", s->min,
+                "round_medians_s", round_medians(s), "gflops", gflops(r));
   json_t *judged =
       json_pack("{s:o, s:o, s:o, s:s, s:o, s:o, s:n, s:n}", "max_rel_err", known(r->max_rel_err),
                 "bound_s", known(r->bound > 0 ? r->bound : NAN), "sol_pct", known(sol_pct(r)),
@@ -220,17 +222,18 @@ bool bench_report_summary(struct bench_report *report, const struct bench_summar
   double mean = exp(s->log_sum / s->rows);
   if (!s->rows) return true;
   if (report->format != BENCH_JSON)
-    return fprintf(report->file,
-                   "%s%s %s, threads %d: %s peer's time over ours, geometric mean of %d rows %.3f; "
-                   "worst %.3f at %s (%s)\n",
-                   report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
-                   s->plain ? "plain weights, the best plain" : "the best", s->rows, mean, s->worst,
-                   s->worst_id, s->worst_peer) > 0;
+    return fprintf(
+               report->file,
+               "%s%s %s, threads %d, %s %s: %s peer's time over ours, geometric mean of %d rows "
+               "%.3f; worst %.3f at %s (%s)\n",
+               report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
+               s->residency, s->way, s->plain ? "plain weights, the best plain" : "the best",
+               s->rows, mean, s->worst, s->worst_id, s->worst_peer) > 0;
   json_t *entry =
-      json_pack("{s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device, "dtype",
-                s->dtype, "threads", s->threads, "weights", s->plain ? "plain" : "any", "rows",
-                s->rows, "geomean_ratio", mean, "worst_ratio", s->worst, "worst_id", s->worst_id,
-                "worst_peer", s->worst_peer);
+      json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device,
+                "dtype", s->dtype, "residency", s->residency, "way", s->way, "threads", s->threads,
+                "weights", s->plain ? "plain" : "any", "rows", s->rows, "geomean_ratio", mean,
+                "worst_ratio", s->worst, "worst_id", s->worst_id, "worst_peer", s->worst_peer);
   return entry && !json_array_append_new(report->summaries, entry);
 }
 
@@ -249,16 +252,18 @@ static json_t *device_list(const layerops_device_info *devices, size_t count) {
 }
 
 static json_t *run_file(const struct bench_report *report, const layerops_device_info *devices,
-                        size_t device_count, const struct bench_plan *plan) {
+                        size_t device_count, const struct bench_plan *plan,
+                        const struct bench_plan *timed_plan) {
   char cpu[160], date[32];
   bench_cpu_name(cpu, sizeof cpu);
   bench_date(date, sizeof date);
   json_t *host =
       json_pack("{s:s, s:i}", "cpu", cpu, "cores_online", (int)sysconf(_SC_NPROCESSORS_ONLN));
-  json_t *settings =
-      json_pack("{s:i, s:i, s:f, s:f, s:f}", "rounds", plan->rounds, "samples_per_round",
-                plan->samples, "round_seconds", plan->round_seconds, "sample_seconds",
-                plan->sample_seconds, "clock_overhead_s", bench_clock_overhead());
+  json_t *settings = json_pack(
+      "{s:i, s:i, s:f, s:f, s:f, s:{s:i, s:f}}", "rounds", plan->rounds, "samples_per_round",
+      plan->samples, "round_seconds", plan->round_seconds, "sample_seconds", plan->sample_seconds,
+      "clock_overhead_s", bench_clock_overhead(), "timed_by_device", "rounds", timed_plan->rounds,
+      "round_seconds", timed_plan->round_seconds);
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:O, s:O, s:O, s:O}", "schema",
                    "layerops-run/1", "tool", "layerops bench", "version", layerops_version_string(),
                    "commit", BENCH_COMMIT, "build", BENCH_BUILD, "date", date, "host", host,
@@ -268,9 +273,10 @@ static json_t *run_file(const struct bench_report *report, const layerops_device
 }
 
 bool bench_report_end(struct bench_report *report, const layerops_device_info *devices,
-                      size_t device_count, const struct bench_plan *plan) {
+                      size_t device_count, const struct bench_plan *plan,
+                      const struct bench_plan *timed_plan) {
   if (report->format != BENCH_JSON) return fflush(report->file) == 0;
-  json_t *run = run_file(report, devices, device_count, plan);
+  json_t *run = run_file(report, devices, device_count, plan, timed_plan);
   bool good = run && !json_dumpf(run, report->file, JSON_INDENT(1)) &&
               fputc('\n', report->file) != EOF && fflush(report->file) == 0;
   json_decref(run);

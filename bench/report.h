@@ -25,6 +25,7 @@ struct bench_result {
   double repay; /* so many calls win back what packing took, against the same contender's plain
                    weights; INFINITY: none do, NAN: not known */
   double ratio; /* a peer's: its time over ours; ours: that of the best peer over ours. NAN: none */
+  const char *residency, *way; /* names of bench/steps.h */
   const struct bench_stats *stats;
 };
 
@@ -38,7 +39,7 @@ struct bench_latency {
 
 /* The best peer's time over ours, over the rows of one device. */
 struct bench_summary {
-  const char *device, *dtype;
+  const char *device, *dtype, *residency, *way;
   int threads;
   bool plain; /* ours and the peers' with plain weights alone; else the fastest of each */
   int rows;
@@ -83,10 +84,11 @@ void bench_summary_add(struct bench_summary *summary, double ratio, const char *
 /* A line behind the rows; in --tsv it begins with #. */
 bool bench_report_summary(struct bench_report *report, const struct bench_summary *summary);
 
-/* Ends the report: the run file with the machine, the devices and the plan. False where writing or
-   memory failed. */
+/* Ends the report: the run file with the machine, the devices and both plans. False where writing
+   or memory failed. */
 bool bench_report_end(struct bench_report *report, const layerops_device_info *devices,
-                      size_t device_count, const struct bench_plan *plan);
+                      size_t device_count, const struct bench_plan *plan,
+                      const struct bench_plan *timed_plan);
 
 void bench_report_free(struct bench_report *report);
 

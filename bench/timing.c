@@ -83,6 +83,10 @@ static void calibrate(const struct bench_contender *c, const struct bench_plan *
                       struct bench_stats *s) {
   double sample_seconds = plan->sample_seconds;
   s->rounds = plan->rounds;
+  if (c->timed) {
+    s->calls = c->calls;
+    return;
+  }
   for (int64_t calls = 1;;) {
     double start = bench_now();
     s->calls = calls;
@@ -108,24 +112,36 @@ static void wait_for_calm(void) {
   }
 }
 
+/* False: it failed. */
+static bool take_sample(const struct bench_contender *c, int64_t calls, struct sample *sample) {
+  if (c->timed) {
+    double took = c->timed(c->state);
+    *sample = (struct sample){took / (double)calls, 0};
+    return took >= 0;
+  }
+  int64_t preemptions = bench_preemptions();
+  double start = bench_now();
+  bool good = c->run(c->state, calls);
+  sample->seconds = (bench_now() - start) / (double)calls;
+  sample->preemptions = bench_preemptions() - preemptions;
+  return good;
+}
+
 static bool take_turn(const struct bench_contender *c, const struct bench_plan *plan,
                       struct recorder *r, struct bench_stats *s) {
-  wait_for_calm();
+  if (!c->timed) wait_for_calm();
   double begin = bench_now();
   int calm = 0;
-  if (s->rounds > 1) s->failed = s->failed || !c->run(c->state, 1);
+  if (s->rounds > 1 && !c->timed) s->failed = s->failed || !c->run(c->state, 1);
   for (int i = 0; !s->failed; i++) {
     double spent = bench_now() - begin;
     bool enough = calm >= plan->samples || spent >= PATIENCE * plan->round_seconds;
     if (i > 0 && spent >= plan->longest_seconds) break;
     if (i >= plan->samples && spent >= plan->round_seconds && enough) break;
-    int64_t preemptions = bench_preemptions();
-    double start = bench_now();
-    s->failed = !c->run(c->state, s->calls);
-    double took = bench_now() - start;
-    preemptions = bench_preemptions() - preemptions;
-    calm += !preemptions;
-    if (!record(r, (struct sample){took / (double)s->calls, preemptions})) return false;
+    struct sample sample;
+    s->failed = !take_sample(c, s->calls, &sample);
+    calm += !sample.preemptions;
+    if (!record(r, sample)) return false;
   }
   return true;
 }

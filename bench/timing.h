@@ -15,6 +15,11 @@
 struct bench_contender {
   bool (*run)(void *state, int64_t calls);
   void *state;
+  /* In place of run, where a device has a clock: repeats a graph of so many calls once, and answers
+     how many seconds that took; negative: it failed. Then a sample is one repetition; the first one
+     counts as any. */
+  double (*timed)(void *state);
+  int64_t calls;
 };
 
 struct bench_plan {
@@ -30,6 +35,10 @@ struct bench_plan {
     .rounds = 5, .samples = 5, .round_seconds = 0.03, .longest_seconds = 2,                        \
     .sample_seconds = 0.0005                                                                       \
   }
+
+/* For what a device times: contenders take turns repetition by repetition, seven times at least. */
+#define BENCH_PLAN_TIMED                                                                           \
+  { .rounds = 7, .samples = 1, .round_seconds = 0.01, .longest_seconds = 2 }
 
 struct bench_stats {
   int samples;   /* those that count */

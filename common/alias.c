@@ -12,7 +12,7 @@ typedef struct extent {
 } extent;
 
 static extent extent_of(const layerops_matrix *v) {
-  int64_t size = (int64_t)layerops_type_size(v->type);
+  int64_t size = (int64_t)lo_type_bytes(v->type);
   extent e = {.root = v->host ? NULL : v->buffer->root,
               .begin = v->host ? (int64_t)(intptr_t)v->host : v->buffer->root_offset,
               .stride = v->rows > 1 ? v->stride * size : 0,
@@ -26,7 +26,7 @@ static bool same_view(const layerops_matrix *a, const layerops_matrix *b, extent
   return x.root == y.root && x.begin == y.begin && a->rows == b->rows && a->cols == b->cols &&
          x.stride == y.stride && a->batch == b->batch &&
          (a->batch == 1 || a->batch_stride == b->batch_stride) &&
-         layerops_type_size(a->type) == layerops_type_size(b->type);
+         lo_type_bytes(a->type) == lo_type_bytes(b->type);
 }
 
 static bool overlap(const layerops_matrix *a, const layerops_matrix *b, extent x, extent y) {

@@ -17,6 +17,8 @@
 
 #include "common/error.h"
 
+typedef struct lo_device lo_device;
+
 /* The table: one function for each operation, NULL where the backend lacks it. */
 struct lo_ops {
 #define LO_OPS_ENTRY(name, number)                                                                 \
@@ -40,6 +42,22 @@ struct lo_weights_form {
   const char *(*refuses)(layerops_context *ctx, const layerops_weights *weights);
 };
 
+/* Recorded calls in a form of the device's own, which one launch replays. Without one (NULL) a
+ * graph is a list of checked calls, run one after the other. */
+typedef struct lo_call lo_call;
+struct lo_graph_form {
+  /* Warms a checked call, and sets ctx->kernel: from now on it neither allocates nor waits. Nothing
+   * runs. */
+  layerops_status (*prepare)(layerops_context *ctx, const lo_call *call);
+  /* Whether a call made now would be captured, so that no memory can be had for it. */
+  bool (*capturing)(layerops_context *ctx);
+  /* Of `count` prepared calls, at least one. They stay valid as long as the object. */
+  layerops_status (*create)(layerops_context *ctx, const lo_call *calls, size_t count,
+                            void **native);
+  layerops_status (*replay)(layerops_context *ctx, void *native);
+  void (*release)(lo_device *device, void *native); /* maybe after the context is closed */
+};
+
 /* An epoch of training (network/train.c), as one call. Views are those of the network and of the
  * checked samples; what is absent has type LAYEROPS_NONE_TYPE. */
 typedef struct lo_epoch_layer {
@@ -57,7 +75,8 @@ typedef struct lo_epoch {
   layerops_matrix order; /* i32: which sample comes when; absent: they come as they stand */
   int64_t first, total;  /* the epoch goes on with sample `first` of `total` */
   int64_t batch, steps;
-  layerops_matrix slots; /* for each step: the mean loss, f32, and the number of right answers, i32 */
+  layerops_matrix
+      slots; /* for each step: the mean loss, f32, and the number of right answers, i32 */
   int32_t (*progress)(void *user, int64_t step, int64_t steps); /* or NULL */
   void *progress_user;
   /* Results. */
@@ -104,6 +123,7 @@ struct lo_backend {
   void (*event_destroy)(layerops_context *ctx, void *event);
 
   const struct lo_weights_form *weights; /* NULL: none */
+  const struct lo_graph_form *graphs;    /* NULL: none */
 
   /* NULL, or why this device refuses the operation for this type. Asked by the door before each
    * call and by layerops_supports. `type` is that of the operation's first operand. */

@@ -38,7 +38,7 @@ const void *lo_select(layerops_context *ctx, const void *list, size_t entry_size
   return NULL;
 }
 
-static layerops_status dispatch(layerops_context *ctx, const lo_call *call) {
+layerops_status lo_call_dispatch(layerops_context *ctx, const lo_call *call) {
   switch (call->op) {
 #define X(name, number)                                                                            \
   case LAYEROPS_OP_##name:                                                                         \
@@ -60,7 +60,7 @@ static double now(void) {
 static layerops_status run_verbose(layerops_context *ctx, const lo_call *call) {
   LO_TRY(ctx->backend->sync(ctx));
   double start = now();
-  LO_TRY(dispatch(ctx, call));
+  LO_TRY(lo_call_dispatch(ctx, call));
   LO_TRY(ctx->backend->sync(ctx));
   double seconds = now() - start;
   lo_log(
@@ -76,5 +76,10 @@ static layerops_status run_verbose(layerops_context *ctx, const lo_call *call) {
 
 layerops_status lo_call_run(layerops_context *ctx, const lo_call *call) {
   ctx->kernel = "";
-  return ctx->verbose ? run_verbose(ctx, call) : dispatch(ctx, call);
+  return ctx->verbose ? run_verbose(ctx, call) : lo_call_dispatch(ctx, call);
+}
+
+layerops_status lo_call_prepare(layerops_context *ctx, const lo_call *call) {
+  ctx->kernel = "";
+  return ctx->backend->graphs ? ctx->backend->graphs->prepare(ctx, call) : LAYEROPS_OK;
 }

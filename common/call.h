@@ -4,7 +4,7 @@
 
 #include "common/context.h"
 
-typedef struct lo_call {
+struct lo_call {
   layerops_op op;
   /* for the verbose line */
   int64_t m, n, k, batch;
@@ -16,12 +16,18 @@ typedef struct lo_call {
     LAYEROPS_OP_LIST(LO_CALL_ARGS)
 #undef LO_CALL_ARGS
   } args;
-} lo_call;
+};
 
 /* Runs the call on the context's device, and tells of it where the context is verbose. */
 layerops_status lo_call_run(layerops_context *ctx, const lo_call *call);
 
-/* Appends the call to the context's recording. */
+/* The backend's function alone. */
+layerops_status lo_call_dispatch(layerops_context *ctx, const lo_call *call);
+
+/* Warms the call without running it, where the backend can. */
+layerops_status lo_call_prepare(layerops_context *ctx, const lo_call *call);
+
+/* Appends the call to the context's recording, warm. */
 layerops_status lo_record(layerops_context *ctx, const lo_call *call);
 
 /* Prints a line through the context's log function or to stderr. */

@@ -32,6 +32,9 @@ static layerops_status check_open_args(const layerops_open_args *args) {
   if (args->threads < 0 || args->threads > 4096)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: threads is %d, but must lie in [0, 4096]",
                    (int)args->threads);
+  if (args->bind < 0 || args->bind >= LAYEROPS_BIND_COUNT)
+    return lo_fail(LAYEROPS_ERROR_INVALID, "open: bind is %d, which is no layerops_bind",
+                   (int)args->bind);
   if (!args->alloc != !args->release)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: alloc and release must be set together");
   return LAYEROPS_OK;
@@ -171,9 +174,23 @@ layerops_status lo_workspace(layerops_context *ctx, int64_t bytes, layerops_buff
     return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY,
                    "workspace has %lld bytes, but this call needs %lld", (long long)have->bytes,
                    (long long)bytes);
+  if (ctx->backend->graphs && ctx->backend->graphs->capturing(ctx)) {
+    ctx->workspace_wanted = bytes;
+    return lo_fail(
+        LAYEROPS_ERROR_STATE,
+        "the workspace must grow to %lld bytes, which it cannot while the queue is being "
+        "captured: prepare the call before (layerops_prepare)",
+        (long long)bytes);
+  }
+  LO_TRY(lo_workspace_grow(ctx, bytes));
+  *buffer = ctx->workspace;
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_workspace_grow(layerops_context *ctx, int64_t bytes) {
   layerops_buffer *larger;
   LO_TRY(layerops_buffer_create(ctx, bytes, &larger));
   layerops_buffer_destroy(ctx->workspace);
-  *buffer = ctx->workspace = larger;
+  ctx->workspace = larger;
   return LAYEROPS_OK;
 }

@@ -9,13 +9,13 @@
 
 /* A device that some context has opened: shared by its contexts and buffers, found again by
  * (backend, index), never freed, so that buffers may outlive contexts. */
-typedef struct lo_device {
+struct lo_device {
   const struct lo_backend *backend;
   int index;
   char name[32];
   atomic_bool lost;      /* after a device fault */
   _Atomic(void *) state; /* the backend's, set once */
-} lo_device;
+};
 
 struct layerops_buffer {
   lo_device *device;
@@ -42,7 +42,9 @@ struct layerops_context {
   layerops_status fault;    /* the error word: a fault that shows at the next sync or read */
   char fault_text[512];
   layerops_graph *recording; /* between record_begin and record_end */
+  bool preparing;            /* calls are warmed, not run: layerops_prepare */
   layerops_buffer *workspace;
+  int64_t workspace_wanted; /* by a call that could not have it while it was captured */
 };
 
 struct layerops_event {
@@ -72,9 +74,12 @@ void *lo_host_alloc(const layerops_open_args *args, size_t bytes, size_t alignme
 void lo_host_release(const layerops_open_args *args, void *pointer);
 
 /* Scratch memory of at least `bytes`, valid until the next call of the context that asks for some.
- * One region a call: ask once for all. Grows the context's workspace; the user's own never grows
- * and is refused where it is too small. */
+ * One region a call: ask once for all. Grows the context's workspace, but not while calls are
+ * captured (STATE); the user's own never grows and is refused where it is too small. */
 layerops_status lo_workspace(layerops_context *ctx, int64_t bytes, layerops_buffer **buffer);
+
+/* The same, whether calls are captured or not: for who has just found that too little is there. */
+layerops_status lo_workspace_grow(layerops_context *ctx, int64_t bytes);
 
 /* Sets the context's error word if it is clear. */
 void lo_fault(layerops_context *ctx, layerops_status status, const char *format, ...)
@@ -87,10 +92,16 @@ layerops_status lo_take_fault(layerops_context *ctx);
 layerops_status lo_device_lost(layerops_context *ctx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* layerops_type_size of a type that is known: without a call, as small layers ask often. */
+static inline size_t lo_type_bytes(layerops_type type) {
+  static const unsigned char bytes[LAYEROPS_TYPE_COUNT] = {0, 4, 2, 2, 4, 1, 1, 1, 1};
+  return bytes[type];
+}
+
 /* The address of a view's first element where native handles are pointers (CPU, CUDA). */
 static inline void *lo_address(const layerops_matrix *m) {
   char *base = (char *)(m->buffer ? m->buffer->native : m->host);
-  return base ? base + m->offset * (int64_t)layerops_type_size(m->type) : NULL;
+  return base ? base + m->offset * (int64_t)lo_type_bytes(m->type) : NULL;
 }
 
 static inline bool lo_present(const layerops_matrix *m) {

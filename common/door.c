@@ -34,8 +34,8 @@ layerops_status lo_copy_args(const char *function, void *to, size_t size, const 
                              size_t user_size) {
   if (!user) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: args is NULL", function);
   size_t known = user_size < size ? user_size : size;
-  memset(to, 0, size);
   memcpy(to, user, known);
+  memset((char *)to + known, 0, size - known);
   for (size_t i = known; i < user_size; i++)
     if (((const char *)user)[i])
       return lo_fail(
@@ -131,7 +131,7 @@ static layerops_status check_extent(lo_door *door, const char *name, const layer
 }
 
 static layerops_status check_memory(lo_door *door, const char *name, const layerops_matrix *v) {
-  int64_t end = view_end(v), size = (int64_t)layerops_type_size(v->type);
+  int64_t end = view_end(v), size = (int64_t)lo_type_bytes(v->type);
   if (end < 0)
     return lo_door_refuse(door, LAYEROPS_ERROR_OVERFLOW,
                           "%s overflows: rows %lld x stride %lld, batch %lld x batch stride %lld, "
@@ -148,7 +148,7 @@ static layerops_status check_memory(lo_door *door, const char *name, const layer
     REFUSE("%s ends at byte %lld of a buffer of %lld bytes", name, (long long)(end * size),
            (long long)v->buffer->bytes);
   uintptr_t address = v->host ? (uintptr_t)v->host : (uintptr_t)v->buffer->root_offset;
-  if (address % (uintptr_t)size)
+  if (address & (uintptr_t)(size - 1)) /* sizes are powers of two, and a division is slow */
     REFUSE("%s is at address %p, not a multiple of its element size %lld", name, (void *)address,
            (long long)size);
   return LAYEROPS_OK;
@@ -168,19 +168,30 @@ static void settle(layerops_matrix *v) {
   if (none || v->batch == 1) v->batch_stride = 0;
 }
 
+layerops_status lo_door_shape(lo_door *door, const char *name, const layerops_matrix *view,
+                              int64_t rows, int64_t cols) {
+  if ((rows == LO_ANY || view->rows == rows) && (cols == LO_ANY || view->cols == cols))
+    return LAYEROPS_OK;
+  char beside[256] = ""; /* of names and sizes that were checked */
+  size_t used = 0;
+  for (int i = 0; i < door->count && i < 2; i++) {
+    const lo_operand *o = &door->operands[i];
+    used += (size_t)snprintf(beside + used, sizeof beside - used, "%s %s of %lld x %lld",
+                             i ? " and" : " beside", o->name, (long long)o->view->rows,
+                             (long long)o->view->cols);
+  }
+  REFUSE("%s is %lld x %lld, but must be %lld x %lld%s", name, (long long)view->rows,
+         (long long)view->cols, (long long)(rows == LO_ANY ? view->rows : rows),
+         (long long)(cols == LO_ANY ? view->cols : cols), beside);
+}
+
 layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix *view, int role,
                                unsigned types, int64_t rows, int64_t cols) {
   if (!lo_present(view))
     REFUSE("%s is needed, but is %s", name, lo_given(view) ? "without a type" : "absent");
   LO_TRY(check_type(door, name, view->type, types));
   LO_TRY(check_extent(door, name, view));
-  if ((rows != LO_ANY && view->rows != rows) || (cols != LO_ANY && view->cols != cols)) {
-    char want[48];
-    snprintf(want, sizeof want, "%lld x %lld", (long long)(rows == LO_ANY ? view->rows : rows),
-             (long long)(cols == LO_ANY ? view->cols : cols));
-    REFUSE("%s is %lld x %lld, but must be %s", name, (long long)view->rows, (long long)view->cols,
-           want);
-  }
+  LO_TRY(lo_door_shape(door, name, view, rows, cols));
   LO_TRY(check_memory(door, name, view));
   settle(view);
   push(door, name, view, role);
@@ -321,10 +332,11 @@ layerops_status lo_door_pass(lo_door *door) {
   LO_TRY(lo_check_aliases(door));
   LO_TRY(lo_supports(door->ctx, door->call.op, door->call.type));
   bool staged = !door->ctx->backend->host_memory && has_host_view(door);
-  if (door->ctx->recording && staged)
-    return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be recorded on %s",
-                          door->ctx->device->name);
+  if ((door->ctx->recording || door->ctx->preparing) && staged)
+    return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be %s on %s",
+                          door->ctx->preparing ? "prepared" : "recorded", door->ctx->device->name);
   if (!drop_empty_outputs(door)) return LAYEROPS_OK;
+  if (door->ctx->preparing) return lo_call_prepare(door->ctx, &door->call);
   if (door->ctx->recording) return lo_record(door->ctx, &door->call);
   return staged ? lo_run_staged(door) : lo_call_run(door->ctx, &door->call);
 }

@@ -67,6 +67,11 @@ layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *
 layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,
                              const void *user, size_t user_size);
 
+/* Refuses sizes other than rows x cols (LO_ANY: whatever it has), and names what gave these: the
+ * first two operands. */
+layerops_status lo_door_shape(lo_door *door, const char *name, const layerops_matrix *view,
+                              int64_t rows, int64_t cols);
+
 /* An operand that must be present: of one of `types`, rows x cols (LO_ANY: whatever it has). */
 layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix *view, int role,
                                unsigned types, int64_t rows, int64_t cols);

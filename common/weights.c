@@ -119,11 +119,7 @@ static layerops_status check_packed(lo_door *door, const layerops_weights *p, bo
   if (w->type != type)
     return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "packed is %s; supported: %s",
                           layerops_type_name(w->type), layerops_type_name(type));
-  if ((rows != LO_ANY && w->rows != rows) || (cols != LO_ANY && w->cols != cols))
-    return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
-                          "packed is %lld x %lld, but must be %lld x %lld", (long long)w->rows,
-                          (long long)w->cols, (long long)(rows == LO_ANY ? w->rows : rows),
-                          (long long)(cols == LO_ANY ? w->cols : cols));
+  LO_TRY(lo_door_shape(door, "packed", w, rows, cols));
   if (backward && !p->backward)
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
                           "packed was packed without `backward`, which dx needs");

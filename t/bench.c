@@ -63,7 +63,9 @@ static void test_measure(void) {
                             .longest_seconds = 1,
                             .sample_seconds = 0.0001};
   struct fake fast = {.seconds = 1e-5}, slow = {.seconds = 1e-4}, broken = {.fail_at = 3};
-  struct bench_contender contenders[] = {{fake_run, &fast}, {fake_run, &slow}, {fake_run, &broken}};
+  struct bench_contender contenders[] = {{.run = fake_run, .state = &fast},
+                                         {.run = fake_run, .state = &slow},
+                                         {.run = fake_run, .state = &broken}};
   struct bench_stats s[3];
   if (!ok(bench_measure(contenders, 3, &plan, s), "three contenders are measured")) return;
   ok(s[0].median >= 1e-5 && s[1].median >= 1e-4, "medians are no less than what is spent: %g, %g",
@@ -86,12 +88,35 @@ static void test_slow_contender(void) {
   struct bench_plan plan = {.rounds = 4, .samples = 3, .longest_seconds = 0.002};
   struct fake slow = {.seconds = 0.003};
   struct bench_stats s;
-  if (!ok(bench_measure(&(struct bench_contender){fake_run, &slow}, 1, &plan, &s),
+  if (!ok(bench_measure(&(struct bench_contender){.run = fake_run, .state = &slow}, 1, &plan, &s),
           "a call that outlasts a turn is measured"))
     return;
   ok(s.rounds == 1 && slow.calls == 2 && s.samples + s.set_aside == 1,
      "once, in one round: %lld calls", (long long)slow.calls);
   bench_stats_free(&s, 1);
+}
+
+/* By its own clock, a second a call whatever the host's says. */
+static double fake_timed(void *state) {
+  struct fake *f = state;
+  f->runs++;
+  return f->fail_at && f->runs >= f->fail_at ? -1 : 20.0 * (double)f->runs;
+}
+
+static void test_timed(void) {
+  const struct bench_plan plan = {.rounds = 7, .samples = 1, .longest_seconds = 2};
+  struct fake steady = {0}, broken = {.fail_at = 4};
+  const struct bench_contender contenders[] = {
+      {.timed = fake_timed, .state = &steady, .calls = 20},
+      {.timed = fake_timed, .state = &broken, .calls = 20}};
+  struct bench_stats s[2];
+  if (!ok(bench_measure(contenders, 2, &plan, s), "what a device times is measured")) return;
+  ok(steady.runs == 7 && s[0].samples == 7 && !s[0].set_aside && s[0].rounds == 7,
+     "a repetition a round: %lld", (long long)steady.runs);
+  ok(s[0].calls == 20 && s[0].min == 1 && s[0].median == 4 && s[0].max == 7,
+     "a call takes its share of the device's seconds: %g", s[0].median);
+  ok(s[1].failed && !s[0].failed && broken.runs == 4, "the one that fails is not called again");
+  bench_stats_free(s, 2);
 }
 
 static void test_ratio(void) {
@@ -202,27 +227,78 @@ static void answer(struct bench_operands *o, int64_t at, double error) {
         int64_t w = r->block ? (e * b + i % r->n % b) * b + l : i % r->n * r->k + l;
         z += bench_load(o->type, o->x, i / r->n * r->k + col) * bench_load(w_type, o->w, w);
       }
-    z = z * scale + (o->bias ? bench_load(y, o->bias, i % r->n) : 0);
+    z = z * scale + (o->bias ? bench_load(bench_type_bias(o->type), o->bias, i % r->n) : 0);
     if (r->activation == 1 && z < 0) z = 0;
-    bench_store(y, o->y, i, (float)(i == at ? z + error : z));
+    if (i == at) z += error;
+    bench_store(y, o->y, i, (float)(o->scale_y > 0 ? z / o->scale_y : z));
   }
 }
 
-static void test_check(const char *type_name, struct bench_row row) {
+static void test_check(const struct bench_type *type, struct bench_row row) {
   struct bench_operands o;
-  const struct bench_type *type = bench_type_find(type_name);
-  if (!ok(bench_operands_make(&row, type, 3, &o), "data for %s, %s", row.id, type_name)) return;
-  ok(bench_operands_check(&o).wrong && isinf(bench_operands_check(&o).max_rel_err),
+  if (!ok(bench_operands_make(&row, type, 3, &o), "data for %s, %s", row.id, type->name)) return;
+  ok(bench_operands_check(&o).wrong &&
+         (o.scale_y > 0 || isinf(bench_operands_check(&o).max_rel_err)),
      "an output that nobody wrote is wrong");
   answer(&o, -1, 0);
   struct bench_check good = bench_operands_check(&o);
-  ok(!good.wrong && good.max_rel_err <= type->rounding, "the exact answer is right: %g",
-     good.max_rel_err);
+  ok(!good.wrong && good.max_rel_err <= type->rounding + 0.5 * o.scale_y,
+     "the exact answer is right: %g", good.max_rel_err);
   answer(&o, row.m * row.n - 1, 0.1);
   struct bench_check bad = bench_operands_check(&o);
   ok(bad.wrong && bad.row == row.m - 1 && bad.col == row.n - 1,
      "an error of 0.1 in the last entry is found: %g for %g", bad.got, bad.expected);
   bench_operands_free(&o);
+}
+
+/* An error that TF32 explains and f32 does not. */
+static void test_tf32(struct bench_row row) {
+  static const char *const names[] = {"f32", "tf32"};
+  for (int i = 0; i < 2; i++) {
+    struct bench_operands o;
+    if (!bench_operands_make(&row, bench_type_find(names[i]), 3, &o)) continue;
+    answer(&o, 0, 0x1p-11);
+    ok(bench_operands_check(&o).wrong == !i, "2^-11 beside the answer is %s in %s",
+       i ? "right" : "wrong", names[i]);
+    bench_operands_free(&o);
+  }
+}
+
+/* What a peer may do, and the library may not. */
+static void test_latitude(struct bench_row row) {
+  const struct bench_latitude own = {.activation = row.activation};
+  const struct bench_latitude parts = {.activation = row.activation, .parts = true};
+  struct bench_operands o;
+  if (!bench_operands_make(&row, bench_type_find("f16"), 3, &o)) return;
+  answer(&o, -1, 0);
+  int64_t zero = 0; /* an entry that ReLU cut off: its own rounding explains nothing */
+  while (zero + 1 < row.m * row.n && bench_load(o.type, o.y, zero) != 0) zero++;
+  answer(&o, zero, 0x1p-10);
+  ok(bench_operands_check_as(&o, own).wrong && !bench_operands_check_as(&o, parts).wrong,
+     "2^-10 beside the answer is right in f16 where parts of the sum may be rounded");
+  answer(&o, zero, 0x1p-5);
+  ok(bench_operands_check_as(&o, parts).wrong, "2^-5 is not");
+  answer(&o, -1, 0);
+  ok(bench_operands_check_as(&o, (struct bench_latitude){.activation = 6}).wrong,
+     "another activation is wrong");
+  bench_operands_free(&o);
+}
+
+/* Half of W gives half of what was before the bias. */
+static void test_damp(struct bench_row row, const struct bench_type *type) {
+  struct bench_operands o, half;
+  if (!bench_operands_make(&row, type, 3, &o) || !bench_operands_make(&row, type, 3, &half)) return;
+  bench_operands_damp(&half);
+  int wrong = 0;
+  for (int64_t i = 0; i < row.n * row.k; i++) {
+    int64_t j = i / row.k;
+    double whole = bench_load(bench_type_w(type), o.w, i) * (o.scale_w ? o.scale_w[j] : 1);
+    wrong += bench_load(bench_type_w(type), half.w, i) * (o.scale_w ? half.scale_w[j] : 1) !=
+             0.5 * whole;
+  }
+  ok(!wrong, "%s: all of W is halved", type->name);
+  bench_operands_free(&o);
+  bench_operands_free(&half);
 }
 
 static char name_d[] = "d", name_s[] = "s", name_l[] = "l", name_h[] = "h", name_t[] = "t";
@@ -232,12 +308,22 @@ static void test_checks(void) {
   struct bench_row sparse = {
       .id = name_s, .m = 5, .n = 12, .k = 16, .block = 4, .density = 0.4, .pattern = BENCH_UNIFORM};
   struct bench_row large = {.id = name_l, .m = 70, .n = 50, .k = 9};
-  test_check("f32", dense);
-  test_check("f16", dense);
-  test_check("bf16", dense);
-  test_check("int8", dense);
-  test_check("f32", sparse);
-  test_check("f32", large); /* more entries than are looked at: the corners are among them */
+  test_check(bench_type_find("f32"), dense);
+  test_check(bench_type_find("f16"), dense);
+  test_check(bench_type_find("bf16"), dense);
+  test_check(bench_type_find("int8"), dense);
+  test_check(bench_type_find("tf32"), dense);
+  const struct bench_type *bytes = bench_type_on(bench_type_find("int8"), "cuda");
+  ok(bytes->element[0] == 'i' && bench_type_on(bench_type_find("int8"), "cpu")->element[0] == 'u' &&
+         bench_type_on(bench_types, "cuda") == bench_types,
+     "X of int8 is i8 on CUDA devices, else u8");
+  test_check(bytes, dense);
+  test_tf32(dense);
+  test_latitude(dense);
+  test_damp(dense, bench_types);
+  test_damp(dense, bytes);
+  test_check(bench_types, sparse);
+  test_check(bench_types, large); /* more entries than are looked at: the corners are among them */
   struct bench_row huge = {.id = name_h, .m = 1 << 29, .n = 1 << 29, .k = 1};
   struct bench_operands o;
   ok(!bench_operands_make(&huge, bench_types, 1, &o) && !o.x && !o.y,
@@ -362,6 +448,8 @@ static void test_bound(void) {
   ok(bench_bound(&d, "f32", 1, 0, 60) == 10, "what does not, (60 - 10) / 5");
   ok(bench_bound(&d, "f32", 2, 0, 90) == 10, "two threads: (90 - 10) / 8");
   ok(bench_bound(&d, "f16", 2, 400, 1) == 0, "no peak, no bound");
+  ok(bench_bound_cold(&d, "f32", 1, 0, 10) == 2, "cold, all comes from memory: 10 / 5");
+  ok(bench_bound_cold(&d, "f32", 2, 400, 1) == 2, "and what binds may be computing");
   ok(bench_device_find(scratch, "cpu", "A Toy Processor (1)", &d, why, sizeof why) &&
          !strcmp(d.name, "toy"),
      "a part of the name finds it");
@@ -422,6 +510,8 @@ static struct bench_result result(const char *contender) {
                                .max_rel_err = 1e-7,
                                .repay = NAN,
                                .ratio = 1.5,
+                               .residency = "cold",
+                               .way = "chain",
                                .stats = &stats};
 }
 
@@ -437,16 +527,17 @@ static char *reported(enum bench_format format, enum bench_kind kind) {
   peer.bound = 0;
   peer.packed = true;
   peer.repay = 7;
-  struct bench_summary best = {.device = "cpu", .dtype = "f32", .threads = 2};
+  struct bench_summary best = {
+      .device = "cpu", .dtype = "f32", .residency = "cold", .way = "chain", .threads = 2};
   bench_summary_add(&best, 2, "one", "blas");
   bench_summary_add(&best, 0.5, "two", "dnn");
   bench_summary_add(&best, 8, "three", "blas");
-  bool good = file && bench_report_begin(&report, format, kind, file) &&
-              bench_report_row(&report, &ours) && bench_report_row(&report, &peer) &&
-              bench_report_skip(&report, "row2", "cpu", "layerops", "why not") &&
-              bench_report_peer(&report, "blas", NULL) &&
-              bench_report_peer(&report, "gone", "no file") &&
-              bench_report_summary(&report, &best) && bench_report_end(&report, &device, 1, &plan);
+  bool good =
+      file && bench_report_begin(&report, format, kind, file) && bench_report_row(&report, &ours) &&
+      bench_report_row(&report, &peer) &&
+      bench_report_skip(&report, "row2", "cpu", "layerops", "why not") &&
+      bench_report_peer(&report, "blas", NULL) && bench_report_peer(&report, "gone", "no file") &&
+      bench_report_summary(&report, &best) && bench_report_end(&report, &device, 1, &plan, &plan);
   ok(good, "a report is written");
   bench_report_free(&report);
   if (file) fclose(file);
@@ -456,23 +547,26 @@ static char *reported(enum bench_format format, enum bench_kind kind) {
 static void test_tsv(void) {
   char *text = reported(BENCH_TSV, BENCH_BESIDE_PEERS);
   ok(text &&
-         !strcmp(text, "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                       "sol_pct\tweights\trepay\tratio\n"
-                       "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\tplain\tnan\t1.5\n"
-                       "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\tpacked\t7\t1.5\n"
-                       "# cpu f32, threads 2: the best peer's time over ours, geometric mean of "
-                       "3 rows 2.000; worst 0.500 at two (dnn)\n"),
+         !strcmp(
+             text,
+             "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+             "sol_pct\tweights\trepay\tratio\tresidency\tway\n"
+             "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\tplain\tnan\t1.5\tcold\tchain\n"
+             "row\tcpu\tf32\t2\tpeer:kern\t0.002\t1\tnan\tnan\tpacked\t7\t1.5\tcold\tchain\n"
+             "# cpu f32, threads 2, cold chain: the best peer's time over ours, geometric mean of "
+             "3 rows 2.000; worst 0.500 at two (dnn)\n"),
      "its columns are as documented, and so is the summary");
   free(text);
   text = reported(BENCH_TSV, BENCH_LAYERS);
   static const char header[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                               "sol_pct\tweights\trepay\n";
+                               "sol_pct\tweights\trepay\tresidency\tway\n";
   ok(text && !strncmp(text, header, strlen(header)), "without --peers there is no ratio");
   free(text);
   text = reported(BENCH_TSV, BENCH_RATES);
-  static const char rates[] = "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
-                              "sol_pct\tgbs\tns_element\tratio\n"
-                              "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t0.0006\t2e+04\t1.5\n";
+  static const char rates[] =
+      "id\tdevice\tdtype\tthreads\tkernel\tmedian_s\tgflops\tmax_rel_err\t"
+      "sol_pct\tgbs\tns_element\tratio\tresidency\tway\n"
+      "row\tcpu\tf32\t2\tkern\t0.002\t1\t1e-07\t50\t0.0006\t2e+04\t1.5\tcold\tchain\n";
   ok(text && !strncmp(text, rates, strlen(rates)), "with rates these stand for the weights");
   free(text);
 }
@@ -500,12 +594,16 @@ static void test_json(void) {
          json_real_value(at(run, "results", 0, "sol_pct")) == 50 &&
          json_integer_value(json_object_get(at(run, "results", 0, "shape"), "k")) == 10,
      "with the figures");
+  ok(!strcmp(json_string_value(at(run, "results", 0, "residency")), "cold") &&
+         !strcmp(json_string_value(at(run, "results", 0, "way")), "chain"),
+     "and how warm they are, and how they follow each other");
   ok(json_real_value(at(run, "results", 1, "repay_calls")) == 7 &&
          json_is_null(at(run, "results", 0, "repay_calls")) &&
          !strcmp(json_string_value(at(run, "results", 1, "weights")), "packed"),
      "and whether packing weights is worth it");
   ok(fabs(json_real_value(at(run, "summary", 0, "geomean_ratio")) - 2) < 1e-12 &&
-         json_real_value(at(run, "summary", 0, "worst_ratio")) == 0.5,
+         json_real_value(at(run, "summary", 0, "worst_ratio")) == 0.5 &&
+         !strcmp(json_string_value(at(run, "summary", 0, "residency")), "cold"),
      "and the summary");
   ok(json_is_null(at(run, "results", 1, "sol_pct")) &&
          json_is_null(at(run, "results", 1, "max_rel_err")),
@@ -525,6 +623,7 @@ int main(void) {
   test_pick();
   test_measure();
   test_slow_contender();
+  test_timed();
   test_ratio();
   test_stored();
   test_normal();

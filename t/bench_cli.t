@@ -50,7 +50,7 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads weights peers replay ops train latency tsv json bound rounds seconds seed vary; do
+for option in suite device tier rows dtype threads weights residency way peers replay ops train latency tsv json bound rounds seconds seed vary; do
   like "help tells --$option" "^  --$option"
 done
 misused 'no suite' 'one of --suite FILE, --replay LINE, --ops LIST, --train N, --latency N'
@@ -59,10 +59,14 @@ misused 'tsv and json' 'either --tsv or --json' --suite "$layers" --tsv --json
 misused 'a batch larger than the samples' "train is '60001', but must be a batch" --train 60001
 misused 'weights' "weights is 'squeezed', but must be plain, packed or both" --suite "$layers" \
   --weights squeezed
+misused 'residency' "residency is 'hot', but must be warm, cold or both" --suite "$layers" --residency hot
+misused 'way' "way is 'ring', but must be graph, chain or alone" --suite "$layers" --way ring
 misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
-misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16 or int8" --suite "$layers" --dtype f64
+misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8 or tf32" --suite "$layers" --dtype f64
+misused 'a type of training' 'dtype is for --suite' --train 64 --dtype bf16
+misused 'a type of latencies' 'dtype is for --suite' --latency 10 --dtype f16
 misused 'threads' "threads is '0'" --suite "$layers" --threads 0
 misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
 misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
@@ -83,10 +87,12 @@ for device in reference cpu; do
   check "dense rows on $device" "$tool" bench --suite "$layers" --device $device --threads 1 \
     --rows mnist_b64_l2,odd2 --tsv $quick
   table "the table of $device"
-  like 'its header' "^id${tab}device${tab}dtype${tab}threads${tab}kernel${tab}median_s${tab}gflops${tab}max_rel_err${tab}sol_pct${tab}weights${tab}repay\$"
+  like 'its header' "^id${tab}device${tab}dtype${tab}threads${tab}kernel${tab}median_s${tab}gflops${tab}max_rel_err${tab}sol_pct${tab}weights${tab}repay${tab}residency${tab}way\$"
   column 1 'mnist_b64_l2|odd2' 'the rows asked for'
   column 2 $device 'their device'
   column 4 1 'one thread'
+  column 12 warm 'warm, as it is not said'
+  column 13 graph 'calls that do not depend on each other'
   exact 1e-6 'within rounding of float64'
 done
 for dtype in f16 bf16; do
@@ -143,10 +149,73 @@ fails 'a row larger than memory' "$tool" bench --suite "$scratch/huge.tsv" --dev
 like 'it is named' 'huge: no memory for its data'
 like 'the next row is measured' "^small${tab}cpu"
 
+# ---- residency and way
+"$tool" devices >"$scratch/devices"
+for device in cpu opencl:0.0 cuda:0; do
+  if ! grep "^$device " "$scratch/devices" | grep -qv ' absent: '; then
+    skip "warm and cold on $device" 'there is no such device'
+    continue
+  fi
+  for way in graph chain alone; do
+    check "warm and cold on $device, $way" "$tool" bench --suite "$layers" --device $device \
+      --rows odd2,mnist_b64_l2 --residency both --way $way --weights both --tsv $quick
+    table 'their table'
+    exact 1e-6 'within rounding of float64'
+    column 12 'warm|cold' 'as asked for'
+    column 13 $way 'in that way'
+    cut -f 1,10,12 "$scratch/rows.tsv" | sed 1d | sort -u | wc -l | grep -qx ' *8'
+    result $? 'a line for each row, kind of weights and residency' <"$scratch/rows.tsv"
+  done
+done
+if grep '^cuda:0 ' "$scratch/devices" | grep -qv ' absent: '; then
+  check 'CUDA devices, without options' "$tool" bench --suite "$layers" --device cuda:0 --rows odd2 \
+    --bound measure --tsv $quick
+  table 'the table'
+  column 9 '[0-9.e+-]+' 'what the device reaches is measured'
+  column 10 plain 'weights are plain'
+  column 12 cold 'and cold'
+  check 'what CUDA devices reach' "$tool" devices --measure --device cuda:0 --tsv
+  like 'copying memory among it' "^memory${tab}copy${tab}0${tab}[0-9]+${tab}[0-9.e+]+${tab}B/s"
+  if [ -e "$top_builddir/bench/peers/.libs/cublaslt.so" ]; then
+    mkdir "$scratch/cublaslt"
+    ln -s "$(cd "$top_builddir/bench/peers/.libs" && pwd)/cublaslt.so" "$scratch/cublaslt"
+    for way in graph chain alone; do
+      for dtype in f32 f16 bf16 tf32; do
+        check "cublaslt, $dtype, $way" env "LAYEROPS_PEERS=$scratch/cublaslt" "$tool" bench \
+          --suite "$layers" --device cuda:0 --rows odd2,dlrm_top5,mnist_b64_l1 --dtype $dtype \
+          --way $way --residency both --peers --tsv $quick
+        table 'its table'
+        ! grep -q ' wrong: ' "$scratch/out"
+        result $? 'all of it is right' <"$scratch/out"
+        grep -c 'peer:cublaslt' "$scratch/rows.tsv" | grep -qx 6
+        result $? 'each row, warm and cold' <"$scratch/rows.tsv"
+      done
+    done
+  else
+    skip 'cublaslt' 'not in this build'
+  fi
+else
+  skip 'CUDA devices' 'there is none'
+fi
+check 'a cold block-sparse row' "$tool" bench --suite "$blocks" --device cpu --rows b1_2048_b32_d10 \
+  --residency cold --way chain --tsv $quick
+table 'its table'
+exact 1e-6 'within rounding of float64'
+check 'a chain of u8 and f32' "$tool" bench --suite "$layers" --device cpu --rows odd2 --dtype int8 \
+  --way chain --tsv $quick
+like 'it is refused, with the reason' 'odd2 on cpu: all: no chain: Y is of another type than X'
+check 'a chain of oblong blocks' "$tool" bench --suite "$blocks" --device cpu --rows ffn768_b32_d10 \
+  --way chain --json $quick
+like 'the run file tells it too' '"reason": "no chain: block-sparse weights that are not square"'
+check 'f32 that may be TF32' "$tool" bench --suite "$layers" --device cpu --rows odd2 --dtype tf32 \
+  --tsv $quick
+table 'its table'
+column 3 tf32 'its type'
+
 # ---- run file
 check 'a run file' "$tool" bench --suite "$layers" --device cpu --rows odd2 --json $quick
 for key in schema commit build version devices driver cpu threads samples median_s p50_s p95_s p99_s \
-  max_s residency transfers flops bytes max_rel_err; do
+  max_s residency way transfers flops bytes max_rel_err; do
   like "it has $key" "\"$key\": "
 done
 like 'its schema' '"schema": "layerops-run/1"'
@@ -206,7 +275,7 @@ for module in openblas blis mkl onednn2 onednn3 libxsmm; do
   grep "${tab}packed${tab}" "$scratch/rows.tsv" | grep -Eqv "${tab}packed${tab}([0-9.e+]+|inf|nan)${tab}"
   [ $? -eq 1 ]
   result $? 'packed weights say what repays them' <"$scratch/rows.tsv"
-  like 'the summary' '^# cpu f32, threads [0-9]+: the best peer.s time over ours, geometric mean of 4 rows [0-9.]+; worst'
+  like 'the summary' '^# cpu f32, threads [0-9]+, warm graph: the best peer.s time over ours, geometric mean of 4 rows [0-9.]+; worst'
 done
 if [ -d "$scratch/libxsmm" ]; then
   check 'libxsmm on block-sparse rows' env "LAYEROPS_PEERS=$scratch/libxsmm" "$tool" bench \
@@ -244,6 +313,11 @@ if $CC -shared -fPIC -DABI=BENCH_PEER_ABI -I"$top_srcdir" "$scratch/fake.c" \
   like 'its row shows it' 'peer:fake-1.*inf'
   ! grep -q 'geometric mean' "$scratch/out"
   result $? 'it counts for no summary' <"$scratch/out"
+  check 'a peer that measures warm calls alone' env "LAYEROPS_PEERS=$scratch/wrong" "$tool" bench \
+    --suite "$layers" --device cpu --rows odd2 --tsv --peers --residency cold $quick
+  like 'it is not compared with cold ones' 'openblas: its adapter measures warm calls'
+  ! grep -q 'peer:fake' "$scratch/out"
+  result $? 'and has no row' <"$scratch/out"
   check 'a module of another version' env "LAYEROPS_PEERS=$scratch/old" "$tool" bench \
     --suite "$layers" --device cpu --rows odd2 --tsv --peers $quick
   like 'it is refused' 'peer openblas: the module .* another version'
@@ -289,6 +363,11 @@ check 'it is repeated' "$tool" bench --tsv $quick --replay "$(cat "$scratch/line
 table 'its table'
 kernel=$(sed 's/.* kernel=\([^ ]*\) .*/\1/' "$scratch/line")
 column 5 "$kernel" 'by the same kernel'
+column 10 "$(grep -q packed=1 "$scratch/line" && echo packed || echo plain)" 'with its weights'
+check 'a packed one is repeated' "$tool" bench --tsv $quick \
+  --replay "$(sed 's/ packed=1//; s/ ms=/ packed=1 ms=/' "$scratch/line")"
+table 'its table'
+column 10 packed 'with packed weights'
 "$tool" bench --tsv $quick --replay - --device reference <"$scratch/line" >"$scratch/out" 2>&1
 result $? 'from standard input, on another device' <"$scratch/out"
 table 'its table'
@@ -310,7 +389,7 @@ fi
 check 'operations on cpu' "$tool" bench --ops softmax,momentum,column_sum --device cpu --threads 1 \
   --tsv $quick
 table 'the table of operations'
-like 'its header' "${tab}sol_pct${tab}gbs${tab}ns_element${tab}ratio\$"
+like 'its header' "${tab}sol_pct${tab}gbs${tab}ns_element${tab}ratio${tab}residency${tab}way\$"
 column 1 '(softmax|momentum|column_sum)/(L[123]|DRAM|64x10|64x128|1024x128)' 'the operations asked for'
 column 10 '[0-9.e+-]+' 'bytes a second'
 column 12 '[0-9.e+-]+' 'and the ratio to the copy'

@@ -8,9 +8,11 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -328,6 +330,192 @@ static int without_threads(void) {
   return !right;
 }
 
+/* ---- How many ---- */
+
+static void test_many(void) {
+  const int hardware = lo_topology_hardware_threads(), most = hardware > 64 ? hardware : 64;
+  layerops_context *ctx = open_threads(4096);
+  ok(ctx && lo_cpu_of(ctx)->threads == (most < 4096 ? most : 4096),
+     "of 4096 threads a context has %d", lo_cpu_of(ctx)->threads);
+  ok(computes_the_same(ctx) && count_threads() < most, "and with these it computes the same");
+  layerops_close(ctx);
+  setenv("OMP_NUM_THREADS", "4096", 1);
+  ctx = open_threads(0);
+  ok(ctx && lo_cpu_of(ctx)->threads <= most, "as with OMP_NUM_THREADS=4096");
+  layerops_close(ctx);
+  setenv("OMP_NUM_THREADS", "5,2", 1);
+  ctx = open_threads(0);
+  ok(ctx && lo_cpu_of(ctx)->threads == 5, "OMP_NUM_THREADS=5,2 means 5");
+  layerops_close(ctx);
+  unsetenv("OMP_NUM_THREADS");
+}
+
+/* ---- What a hand-over costs ---- */
+
+static void test_learning(void) {
+  layerops_context *ctx = open_threads(2);
+  count c = {.caller = pthread_self()};
+  for (int i = 0; i < 1000000 && lo_cpu_of(ctx)->hand_over <= 0; i++) {
+    lo_cpu_of(ctx)->regions = 0; /* each region is the first: a busy machine needs many */
+    lo_parallel(ctx, 2, add_one, &c);
+  }
+  const double learnt = lo_cpu_of(ctx)->hand_over;
+  ok(learnt > 0 && learnt < 1e5, "a context learns what a hand-over costs: %.0f ns", learnt);
+  lo_cpu_of(ctx)->hand_over = 10000;
+  ok(lo_parallel_width(ctx, 79999) == 1 && lo_parallel_width(ctx, 80000) == 2,
+     "where it is dear, small work is not divided");
+  layerops_close(ctx);
+}
+
+/* ---- Where ---- */
+
+#if defined __linux__
+typedef struct places {
+  pthread_t caller;
+  atomic_int count;
+  cpu_set_t set[8];
+} places;
+
+static void look_where(void *pointer, int64_t i) {
+  places *p = pointer;
+  const struct timespec pause = {0, 2000000}; /* for the others to begin */
+  (void)i;
+  nanosleep(&pause, NULL);
+  if (!pthread_equal(pthread_self(), p->caller))
+    sched_getaffinity(0, sizeof *p->set, &p->set[atomic_fetch_add(&p->count, 1)]);
+}
+
+/* Where the workers of a context are, each once. */
+static places find(int threads, layerops_bind bind) {
+  layerops_open_args args = {.device = "cpu", .threads = threads, .bind = (int32_t)bind};
+  layerops_context *ctx = NULL;
+  places p = {.caller = pthread_self()};
+  if (layerops_open_with(&args, &ctx)) diag("%s", layerops_last_error());
+  for (int i = 0; ctx && i < 200 && p.count != threads - 1; i++) {
+    p.count = 0;
+    lo_parallel(ctx, threads, look_where, &p);
+  }
+  layerops_close(ctx);
+  return p;
+}
+
+static bool within(const cpu_set_t *a, const cpu_set_t *b) {
+  cpu_set_t both;
+  CPU_AND(&both, a, b);
+  return CPU_EQUAL(&both, a) && CPU_COUNT(a) > 0;
+}
+
+static void test_bind(void) {
+  static const char *const name[] = {"default", "none", "compact", "spread"};
+  cpu_set_t all, one, both;
+  sched_getaffinity(0, sizeof all, &all);
+  const int cores = lo_topology_cores(), threads = cores < 4 ? cores : 4;
+  for (int bind = 0; bind < LAYEROPS_BIND_COUNT; bind++) {
+    const bool bound = bind > LAYEROPS_BIND_NONE;
+    const places p = find(threads, (layerops_bind)bind);
+    bool right = p.count == threads - 1;
+    for (int i = 0; i < p.count; i++) {
+      right = right && within(&p.set[i], &all) && CPU_EQUAL(&p.set[i], &all) == (!bound);
+      for (int j = 0; j < i && bound; j++) {
+        CPU_AND(&both, &p.set[i], &p.set[j]);
+        right = right && !CPU_COUNT(&both);
+      }
+    }
+    ok(right, "%s: %d threads are %s", name[bind], threads - 1,
+       bound ? "on a core each" : "where the caller is");
+  }
+  setenv("LAYEROPS_CPU_BIND", "compact", 1);
+  ok(cores == 1 || CPU_COUNT(&find(2, LAYEROPS_BIND_DEFAULT).set[0]) < CPU_COUNT(&all),
+     "LAYEROPS_CPU_BIND=compact binds");
+  ok(CPU_EQUAL(&find(2, LAYEROPS_BIND_NONE).set[0], &all), "but open_args.bind comes first");
+  unsetenv("LAYEROPS_CPU_BIND");
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  sched_setaffinity(0, sizeof one, &one);
+  const places p = find(3, LAYEROPS_BIND_SPREAD);
+  ok(p.count == 2 && CPU_EQUAL(&p.set[0], &one) && CPU_EQUAL(&p.set[1], &one),
+     "no thread leaves the cores of the caller");
+  sched_setaffinity(0, sizeof all, &all);
+}
+
+static int64_t resident(layerops_context *ctx, int64_t bytes) {
+  layerops_buffer *buffer = NULL;
+  int64_t found = 0;
+  if (layerops_buffer_create(ctx, bytes, &buffer)) return -1;
+  const int64_t page = sysconf(_SC_PAGESIZE), pages = bytes / page;
+  unsigned char *in = calloc((size_t)pages, 1);
+  const uintptr_t start = (uintptr_t)layerops_buffer_native(buffer);
+  if (mincore((void *)((start + (uintptr_t)page - 1) / (uintptr_t)page * (uintptr_t)page),
+              (size_t)((pages - 1) * page), in))
+    found = -1;
+  for (int64_t i = 0; i < pages && found >= 0; i++) found += in[i] & 1;
+  free(in);
+  layerops_buffer_destroy(buffer);
+  return found;
+}
+
+static void test_touch(void) {
+  enum { BYTES = 64 << 20 };
+  layerops_open_args args = {.device = "cpu", .threads = 2, .bind = LAYEROPS_BIND_COMPACT};
+  layerops_context *ctx = NULL;
+  const int64_t pages = BYTES / sysconf(_SC_PAGESIZE) - 1;
+  layerops_open_with(&args, &ctx);
+  ok(resident(ctx, BYTES) == pages, "bound threads touch the pages of a large buffer");
+  layerops_close(ctx);
+  ctx = open_threads(2);
+  ok(resident(ctx, BYTES) < pages, "others leave them to who writes first");
+  layerops_close(ctx);
+}
+#endif
+
+static void test_places(void) {
+  static const struct {
+    layerops_bind how;
+    int first, place, places, cores, core;
+  } cases[] = {
+      {LAYEROPS_BIND_COMPACT, 0, 1, 2, 8, 1},  {LAYEROPS_BIND_COMPACT, 6, 3, 4, 8, 1},
+      {LAYEROPS_BIND_COMPACT, 1, 9, 10, 8, 2}, {LAYEROPS_BIND_SPREAD, 0, 1, 2, 8, 4},
+      {LAYEROPS_BIND_SPREAD, 5, 1, 2, 8, 1},   {LAYEROPS_BIND_SPREAD, 0, 2, 3, 8, 5},
+      {LAYEROPS_BIND_SPREAD, 0, 7, 8, 8, 7},   {LAYEROPS_BIND_SPREAD, 0, 8, 9, 8, 0},
+      {LAYEROPS_BIND_SPREAD, 0, 3, 4, 1, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int core = lo_topology_place(cases[i].how, cases[i].first, cases[i].place,
+                                       cases[i].places, cases[i].cores);
+    ok(core == cases[i].core, "%s: thread %d of %d is on core %d of %d",
+       cases[i].how == LAYEROPS_BIND_SPREAD ? "spread" : "compact", cases[i].place, cases[i].places,
+       core, cases[i].cores);
+  }
+}
+
+static bool refused(layerops_open_args args, const char *what) {
+  layerops_context *ctx = NULL;
+  args.device = "cpu";
+  const layerops_status status = layerops_open_with(&args, &ctx);
+  layerops_close(ctx);
+  return status == LAYEROPS_ERROR_INVALID && strstr(layerops_last_error(), what);
+}
+
+static void test_bind_refused(void) {
+  int calls = 0;
+  layerops_open_args args = {.parallel = run_in_turn, .parallel_user = &calls};
+  args.bind = LAYEROPS_BIND_SPREAD;
+  ok(refused(args, "bind is spread") && strstr(layerops_last_error(), "parallel"),
+     "bind beside parallel: %s", layerops_last_error());
+  args.bind = LAYEROPS_BIND_NONE;
+  ok(!refused(args, ""), "none is not to bind");
+  setenv("LAYEROPS_CPU_BIND", "tight", 1);
+  ok(refused((layerops_open_args){0}, "\"tight\""), "an unknown LAYEROPS_CPU_BIND: %s",
+     layerops_last_error());
+  unsetenv("LAYEROPS_CPU_BIND");
+#if defined _OPENMP
+  setenv("LAYEROPS_CPU_PARALLEL", "openmp", 1);
+  ok(refused((layerops_open_args){.bind = LAYEROPS_BIND_COMPACT}, "OpenMP"),
+     "bind of OpenMP's threads: %s", layerops_last_error());
+  unsetenv("LAYEROPS_CPU_PARALLEL");
+#endif
+}
+
 /* ---- Forks ---- */
 
 static int in_child(int (*body)(void)) {
@@ -417,6 +605,14 @@ int main(void) {
 #endif
   test_callback();
   test_unknown_way();
+  test_many();
+  test_learning();
+#if defined __linux__
+  test_bind();
+  test_touch();
+#endif
+  test_places();
+  test_bind_refused();
   test_forks();
   const int limited = in_child(without_threads);
   if (limited == 2)

@@ -186,7 +186,10 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.x = (layerops_matrix){0}, INVALID, "x is needed");
   REFUSED(linear_forward, a.w = (layerops_matrix){0}, INVALID, "w is needed");
   REFUSED(linear_forward, a.y = (layerops_matrix){0}, INVALID, "y is needed");
-  REFUSED(linear_forward, a.w.cols = 5; a.w.stride = 5, INVALID, "w is 5 x 5", "5 x 6");
+  REFUSED(linear_forward, a.w.cols = 5; a.w.stride = 5, INVALID, "w is 5 x 5",
+          "5 x 6 beside x of 3 x 6");
+  REFUSED(linear_forward, a.y.cols = 4, INVALID, "y is 3 x 4", "3 x 5 beside x of 3 x 6",
+          "and w of 5 x 6");
   REFUSED(linear_forward, a.bias.cols = 4, INVALID, "bias is 1 x 4", "1 x 5");
   REFUSED(linear_forward, a.bias.host = NULL, INVALID, "bias has neither");
   REFUSED(linear_forward, a.residual.rows = 2, INVALID, "residual is 2 x 5", "3 x 5");
@@ -440,7 +443,7 @@ static void test_weights(void) {
   REFUSED(linear_forward, a.packed = w, INVALID, "w and packed are both set");
   REFUSED(linear_forward, a.w = none; a.packed = far, INVALID, "packed is on reference", "cpu");
   REFUSED(linear_forward, a.w = none; a.packed = w;
-          a.x.cols = 4, INVALID, "packed is 5 x 6, but must be 5 x 4");
+          a.x.cols = 4, INVALID, "packed is 5 x 6, but must be 5 x 4 beside x of 3 x 4");
   REFUSED(linear_forward, a.w = none; a.packed = w; a.y.cols = 4, INVALID, "y is 3 x 4", "3 x 5");
   REFUSED(linear_forward, a.w = none; a.packed = w;
           a.x.type = LAYEROPS_F16, UNSUPPORTED, "packed is f32", "f16");

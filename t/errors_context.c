@@ -28,6 +28,10 @@ static void test_open(void) {
   GETS(layerops_open_with(NULL, &c), INVALID, "args is NULL");
   layerops_open_args a = {.device = "cpu", .threads = -1};
   GETS(layerops_open_with(&a, &c), INVALID, "threads is -1");
+  a = (layerops_open_args){.device = "cpu", .threads = 4097};
+  GETS(layerops_open_with(&a, &c), INVALID, "threads is 4097", "4096");
+  a = (layerops_open_args){.device = "cpu", .bind = LAYEROPS_BIND_COUNT};
+  GETS(layerops_open_with(&a, &c), INVALID, "bind is 4");
   a = (layerops_open_args){.device = "cpu", .release = (void (*)(void *, void *))abort};
   GETS(layerops_open_with(&a, &c), INVALID, "alloc and release");
   a = (layerops_open_args){.device = "cpu", .queue = in};

@@ -55,6 +55,10 @@ check_PROGRAMS += %D%/weights
 %C%_weights_CFLAGS = $(AM_CFLAGS) -pthread
 %C%_weights_LDADD = $(LDADD) -lm
 
+# Record, replay, and warming.
+check_PROGRAMS += %D%/graphs
+%C%_graphs_SOURCES = %D%/graphs.c %D%/devices.h %D%/is.h %D%/tap.h
+
 # The rest of the interface, and what bad input gets.
 check_PROGRAMS += %D%/api %D%/errors %D%/errors_context
 %C%_api_SOURCES = %D%/api.c %D%/devices.h %D%/is.h %D%/tap.h

@@ -135,6 +135,11 @@ for d in json.load(open(sys.argv[1]))["devices"]:
 
 misuse 'either --tsv or --json' devices --measure --tsv --json
 misuse '--tsv goes with --measure' devices --tsv
+misuse '--device goes with --measure' devices --device cpu
+run 1 'the reference is not measured' "$layerops" devices --measure --device reference
+says stderr 'reference: only processors and CUDA devices can be measured' '  and says so'
+run 1 'nor is a device that is not there' "$layerops" devices --measure --device cuda:99
+says stderr 'cuda:99' '  and says so'
 run 0 'layerops devices --measure --json' "$layerops" devices --measure --json
 empty stderr 'nothing on standard error: no progress bar in a pipe'
 check '  has what a processor has, in plausible sizes' python3 -c 'import json, sys
@@ -160,6 +165,7 @@ for what in "bf16", "int8":
 run 0 'layerops selftest --device cpu --ops mse,fill' "$layerops" selftest --device cpu --ops mse,fill
 says stdout '^ok 1 - cpu: mse f32: shapes' '  names the device, the operation and what it checked'
 says stdout '^1\.\.[1-9]' '  ends with the plan'
+says stdout '^# [1-9][0-9]* checks, 0 failed, in [0-9]+\.[0-9] s$' '  and tells how long it took'
 ! grep -q 'cpu: \(gemm\|softmax\)' "$scratch/stdout"
 result $? '  has no other operation' </dev/null
 run 0 'layerops selftest --ops sgd' "$layerops" selftest --ops sgd

@@ -4,7 +4,6 @@
 #include <config.h>
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,32 +60,64 @@ static void test_lifetime(layerops_context *ctx, const char *name) {
 
 /* ---- threads ---- */
 
-enum { THREADS = 4, CALLS = 20 };
+/* Eight threads, each with a context of its own, on one set of weights. Each thread has its own
+ * inputs, long enough that the bits of a sum tell in which order it was added up. */
+enum { THREADS = 8, CALLS = 20, SAMPLES = 40, OUT = 136, LONG = 600 };
 typedef struct sharing {
   const char *device;
   const layerops_weights *weights;
-  atomic_int failures;
+  float x[SAMPLES * LONG], wanted[SAMPLES * OUT];
+  int failures;
 } sharing;
+
+static layerops_status forward(layerops_context *ctx, const sharing *s, float *y) {
+  layerops_linear_args args = {.x = host(s->x, SAMPLES, LONG),
+                               .packed = s->weights,
+                               .y = host(y, SAMPLES, OUT),
+                               .activation = LAYEROPS_GELU};
+  return layerops_linear_forward(ctx, &args);
+}
 
 static void *share(void *arg) {
   sharing *s = arg;
+  float y[SAMPLES * OUT];
   layerops_context *own = NULL;
-  int opened = !layerops_open(s->device, &own);
-  for (int i = 0; i < CALLS && opened; i++) s->failures += !gives(own, s->weights, wanted);
-  s->failures += !opened;
+  s->failures = layerops_open(s->device, &own) != LAYEROPS_OK;
+  for (int i = 0; i < CALLS && !s->failures; i++) {
+    memset(y, 0, sizeof y);
+    s->failures += forward(own, s, y) || memcmp(y, s->wanted, sizeof y);
+  }
   layerops_close(own);
   return NULL;
 }
 
 static void test_threads(layerops_context *ctx, const char *name) {
-  sharing s = {.device = name, .weights = pack(ctx, w)};
+  static sharing shared[THREADS];
+  static float long_w[OUT * LONG];
   pthread_t threads[THREADS];
-  int started = 0;
-  layerops_sync(ctx);
-  while (started < THREADS && !pthread_create(&threads[started], NULL, share, &s)) started++;
-  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
-  ok(started == THREADS && !s.failures, "%s: %d threads share them", name, THREADS);
-  layerops_weights_destroy((layerops_weights *)s.weights);
+  for (int i = 0; i < OUT * LONG; i++) long_w[i] = (float)(i * 31 % 997) / 997 - 0.5f;
+  layerops_weights_args args = {.w = host(long_w, OUT, LONG), .backward = 1};
+  layerops_weights *weights = NULL;
+  layerops_status status = layerops_weights_pack(ctx, &args, &weights);
+  for (int t = 0; t < THREADS && !status; t++) {
+    shared[t].device = name;
+    shared[t].weights = weights;
+    for (int i = 0; i < SAMPLES * LONG; i++)
+      shared[t].x[i] = (float)(i * (17 + 2 * t) % 1009) / 1009 - 0.5f;
+    status = forward(ctx, &shared[t], shared[t].wanted);
+  }
+  if (!status) status = layerops_sync(ctx);
+  int started = 0, failures = status != LAYEROPS_OK;
+  while (!status && started < THREADS &&
+         !pthread_create(&threads[started], NULL, share, &shared[started]))
+    started++;
+  for (int i = 0; i < started; i++) {
+    pthread_join(threads[i], NULL);
+    failures += shared[i].failures;
+  }
+  ok(started == THREADS && !failures, "%s: %d threads share them, with the bits of one", name,
+     THREADS);
+  layerops_weights_destroy(weights);
 }
 
 /* ---- graphs ---- */

@@ -25,7 +25,9 @@ struct settings {
   const struct bench_type *type;
   int32_t threads, rounds; /* 0: not given */
   double seconds;          /* 0: not given */
-  int weights;             /* BENCH_PLAIN, BENCH_PACKED or both */
+  int weights;             /* BENCH_PLAIN, BENCH_PACKED or both; 0: not given */
+  unsigned residencies;    /* a bit for each; 0: not given */
+  int32_t way;
   bool peers, tsv, json;
   uint64_t seed, vary;        /* vary 0: not given */
   int64_t train[MAX_BATCHES]; /* batches; 0 ends them */
@@ -66,6 +68,20 @@ static bool parse_weights(const char *text, void *field) {
   return false;
 }
 
+static bool parse_residency(const char *text, void *field) {
+  const int index = bench_name_index(bench_residencies, text);
+  const bool both = !strcmp(text, "both");
+  *(unsigned *)field = 0;
+  for (int i = 0; i < BENCH_RESIDENCIES; i++)
+    if (both || i == index) *(unsigned *)field |= 1u << i;
+  return *(unsigned *)field != 0;
+}
+
+static bool parse_way(const char *text, void *field) {
+  *(int32_t *)field = bench_name_index(bench_ways, text);
+  return *(int32_t *)field >= 0;
+}
+
 static bool parse_batch(const char *text, void *field) {
   int64_t *batches = field;
   int count = 0;
@@ -88,12 +104,23 @@ static const struct tool_option options[] = {
     {"tier", "S|L", "S or L", "rows of this tier. Without it S on a CPU,\nall on a GPU", parse_tier,
      FIELD(tier)},
     {"rows", "ID,ID", "a list of rows", "these rows, of whatever tier", parse_text, FIELD(rows)},
-    {"dtype", "T", "f32, f16, bf16 or int8",
-     "f32 (as without it), f16, bf16, or int8: u8 by i8,\nscaled to f32", parse_type, FIELD(type)},
+    {"dtype", "T", "f32, f16, bf16, int8 or tf32",
+     "f32 (as without it), f16, bf16, tf32: f32 whose products\nmay be in TF32, or int8: u8 by i8, "
+     "scaled to f32;\non CUDA devices i8 by i8, scaled to i8",
+     parse_type, FIELD(type)},
     {"threads", "N", "a whole number from 1 to 4096",
      "on a CPU at most so many. Without it all cores", parse_threads, FIELD(threads)},
-    {"weights", "W", "plain, packed or both", "plain, packed beforehand, or both (as without it)",
-     parse_weights, FIELD(weights)},
+    {"weights", "W", "plain, packed or both",
+     "plain, packed beforehand, or both. Without it both,\non CUDA devices plain", parse_weights,
+     FIELD(weights)},
+    {"residency", "R", "warm, cold or both",
+     "warm: each call finds its operands in the caches;\ncold: in memory. Without it cold on CUDA "
+     "devices,\nelse warm",
+     parse_residency, FIELD(residencies)},
+    {"way", "W", "graph, chain or alone",
+     "calls that do not depend on each other (graph, as\nwithout it), calls whose X is the Y of "
+     "the one before\n(chain), or one call (alone)",
+     parse_way, FIELD(way)},
     {"peers", NULL, NULL, "also the peer libraries, in turns with this one", parse_switch,
      FIELD(peers)},
     {"replay", "LINE", "a line",
@@ -113,12 +140,13 @@ static const struct tool_option options[] = {
     {"tsv", NULL, NULL, "tab-separated columns below a header", parse_switch, FIELD(tsv)},
     {"json", NULL, NULL, "a run file (JSON)", parse_switch, FIELD(json)},
     {"bound", "FILE|measure", "a file, or measure",
-     "the device file for sol_pct, or measure: what this\nprocessor reaches now. Without it a "
-     "file that\ndescribes the device",
+     "the device file for sol_pct, or measure: what the\ndevice reaches now. Without it a file "
+     "that\n"
+     "describes the device",
      parse_text, FIELD(bound)},
-    {"rounds", "N", "a whole number from 1 to 4096", "turns of each contender (5)", parse_threads,
-     FIELD(rounds)},
-    {"seconds", "S", "a number above 0", "the least length of a turn (0.03)", parse_positive,
+    {"rounds", "N", "a whole number from 1 to 4096",
+     "turns of each contender (5; timed by the device 7)", parse_threads, FIELD(rounds)},
+    {"seconds", "S", "a number above 0", "the least length of a turn (0.03; 0.01)", parse_positive,
      FIELD(seconds)},
     {"seed", "N", "a whole number", "of the data (1)", parse_seed, FIELD(seed)},
     {"vary", "N", "a whole number of 1 or more",
@@ -154,7 +182,19 @@ static const struct tool_usage usage = {
         "best\n"
         "                       peer's. The median of the rounds' ratios, not the ratio of "
         "medians\n"
+        "  residency, way       as the options have it\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
+        "CUDA devices time by their own clock a graph of 20 calls, of 100 where one takes less "
+        "than\n"
+        "40 us, which waits in the queue until the host has enqueued it, seven times at least,\n"
+        "contenders in turns. cold: calls take turns on so many sets of operands as have 256 MiB\n"
+        "together, at most 100, and before each repetition the L2 is filled with other data by\n"
+        "reading them; a row that fills the L2 is not measured warm. A chain of a layer that is "
+        "not\n"
+        "square has every other call lead back, from n to k; its weights take turns. Other "
+        "devices\n"
+        "do the same with calls instead of a graph where cold, chain or alone is asked for; only\n"
+        "peers that do as well are measured beside.\n"
         "Below the rows, with --peers: the geometric mean of the best peer's time over ours, with\n"
         "whatever weights, and with plain weights on both sides; and the worst row.\n"
         "What is not known is nan. A row that a device cannot do is left out, and told on\n"
@@ -202,12 +242,23 @@ static unsigned targets_of(const struct bench_session *s, const struct settings 
   return targets;
 }
 
+/* The data are made once for all devices whose data type is the same. */
+static bool make_operands(const struct bench_session *s, const struct bench_row *row, int t,
+                          struct bench_operands *operands) {
+  const struct bench_type *type = bench_type_on(s->type, s->targets[t].kind);
+  if (operands->row && operands->type == type) return true;
+  bench_operands_free(operands);
+  if (!bench_operands_make(row, type, s->seed, operands)) return false;
+  if (s->way == BENCH_CHAIN) bench_operands_damp(operands);
+  return true;
+}
+
 static bool measure_row(struct bench_session *s, const struct bench_row *row, unsigned targets) {
   struct bench_operands operands = {0};
   bool good = true;
   for (int t = 0; good && t < s->target_count; t++) {
     if (!(targets >> t & 1)) continue;
-    if (!operands.row && !bench_operands_make(row, s->type, s->seed, &operands)) {
+    if (!make_operands(s, row, t, &operands)) {
       s->faults++;
       tool_fail(COMMAND, "%s: no memory for its data", row->id);
       return bench_report_skip(&s->report, row->id, s->targets[t].info.name, "layerops",
@@ -336,21 +387,28 @@ static run_function *run_of(const struct settings *o) {
 }
 
 int tool_bench(int argc, char **argv) {
-  struct settings o = {.type = &bench_types[0], .seed = 1, .weights = BENCH_PLAIN | BENCH_PACKED};
+  struct settings o = {.seed = 1};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
   run_function *run = run_of(&o);
   if (!run)
     return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --ops LIST, --train N, "
                                  "--latency N");
+  if (o.type && !o.suite)
+    return tool_misused(COMMAND,
+                        "--dtype is for --suite: --replay's line names the type, the others "
+                        "have their own");
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
-                                  .type = o.type,
+                                  .timed_plan = BENCH_PLAN_TIMED,
+                                  .type = o.type ? o.type : &bench_types[0],
                                   .seed = o.seed,
                                   .weights = o.weights,
+                                  .residencies = o.residencies,
+                                  .way = (enum bench_way)o.way,
                                   .bound_file = o.bound};
-  if (o.rounds) session.plan.rounds = o.rounds;
-  if (o.seconds > 0) session.plan.round_seconds = o.seconds;
+  if (o.rounds) session.plan.rounds = session.timed_plan.rounds = o.rounds;
+  if (o.seconds > 0) session.plan.round_seconds = session.timed_plan.round_seconds = o.seconds;
   status = run(&session, &o);
   bench_session_close(&session);
   return status;

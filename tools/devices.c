@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/peaks.h"
 #include "tools/progress.h"
@@ -14,25 +15,32 @@
 
 struct settings {
   bool json, tsv, measure;
+  const char *device;
 };
 
 static const struct tool_option options[] = {
-    {"measure", NULL, NULL, "what this processor reaches, measured in some seconds", parse_switch,
+    {"measure", NULL, NULL, "what a device reaches, measured in some seconds", parse_switch,
      offsetof(struct settings, measure)},
+    {"device", "D", "a device", "with --measure: cpu (as without it), or cuda:0, ...", parse_text,
+     offsetof(struct settings, device)},
     {"json", NULL, NULL, "print JSON", parse_switch, offsetof(struct settings, json)},
     {"tsv", NULL, NULL, "with --measure: tab-separated columns below a header", parse_switch,
      offsetof(struct settings, tsv)},
 };
 static const struct tool_usage usage = {
     .command = COMMAND,
-    .synopsis = "[--measure] [--json | --tsv]",
+    .synopsis = "[--measure [--device D]] [--json | --tsv]",
     .text = "Lists the devices that --device takes, and the backends without any and why.",
     .after =
-        "--measure prints, with one thread and with all, the rate of multiply-adds in f32 and of\n"
+        "--measure prints, for a CPU with one thread and with all, the rate of multiply-adds in "
+        "f32 and of\n"
         "the dot products in bf16 and int8 that the processor has (a multiply-add is two\n"
         "operations), and for each cache and for memory the bandwidth of reading, copying (a = b)\n"
-        "and triad (a = b + 0.5 c), with every byte read or written counted once. The best of\n"
-        "several repetitions: still, measure on a machine that does nothing else.",
+        "and triad (a = b + 0.5 c), with every byte read or written counted once. For a CUDA\n"
+        "device: multiply-adds of its cores and of the mma.sync instructions, out of registers,\n"
+        "those of LAYEROPS_CUDA_ARCH at most; reading its L2, and copying and reading its\n"
+        "memory. The best of several repetitions: still, measure on a machine that does nothing "
+        "else.",
     .options = options,
     .count = sizeof options / sizeof *options,
 };
@@ -131,25 +139,36 @@ static int print_measured(const struct bench_peaks *peaks) {
     const struct bench_measured *m = &peaks->list[i];
     char bytes[48] = "";
     if (m->bytes) print_size(bytes, sizeof bytes, (int64_t)m->bytes);
-    if (m->threads == 1) printf("%-7s %-12s %9s", m->what, m->how, bytes);
-    printf("  %d %s %9.1f G%s", m->threads, m->threads == 1 ? "thread " : "threads", m->value / 1e9,
-           m->unit);
-    if (i + 1 == peaks->count || peaks->list[i + 1].threads == 1) putchar('\n');
+    if (m->threads <= 1) printf("%-7s %-12s %9s", m->what, m->how, bytes);
+    if (m->threads) printf("  %d %s", m->threads, m->threads == 1 ? "thread " : "threads");
+    printf(" %9.1f G%s", m->value / 1e9, m->unit);
+    if (i + 1 == peaks->count || peaks->list[i + 1].threads <= 1) putchar('\n');
   }
   return TOOL_OK;
+}
+
+/* Lists what can be measured on the device. -1: go on; else the exit status. */
+static int plan(const char *device, struct bench_peaks *peaks) {
+  layerops_context *ctx;
+  layerops_device_info info;
+  int index;
+  if (layerops_open(device ? device : "cpu", &ctx)) return tool_library_failed(COMMAND);
+  layerops_status status = layerops_context_info(ctx, &info);
+  layerops_close(ctx);
+  if (status) return tool_library_failed(COMMAND);
+  if (sscanf(info.name, "cuda:%d", &index) == 1)
+    return bench_peaks_plan_cuda(peaks, index) ? -1 : tool_fail(COMMAND, "%s fails", info.name);
+  if (strcmp(info.name, "cpu"))
+    return tool_fail(COMMAND, "%s: only processors and CUDA devices can be measured", info.name);
+  if (bench_peaks_plan(peaks, info.units)) return -1;
+  return tool_fail(COMMAND, "hwloc finds no topology of this machine");
 }
 
 static int measure(const struct settings *settings) {
   struct bench_peaks peaks;
   struct progress progress;
-  layerops_context *ctx;
-  layerops_device_info info;
-  if (layerops_open("cpu", &ctx)) return tool_library_failed(COMMAND);
-  layerops_status status = layerops_context_info(ctx, &info);
-  layerops_close(ctx);
-  if (status) return tool_library_failed(COMMAND);
-  if (!bench_peaks_plan(&peaks, info.units))
-    return tool_fail(COMMAND, "hwloc finds no topology of this machine");
+  int status = plan(settings->device, &peaks);
+  if (status >= 0) return status;
   progress_start(&progress);
   bool good = true;
   for (int i = 0; good && i < peaks.count; i++) {
@@ -157,7 +176,7 @@ static int measure(const struct settings *settings) {
     good = bench_peaks_measure(&peaks.list[i]);
   }
   progress_clear(&progress);
-  if (!good) return tool_fail(COMMAND, "out of memory");
+  if (!good) return tool_fail(COMMAND, "out of memory, or the device failed");
   return settings->json  ? print_measured_json(&peaks)
          : settings->tsv ? print_measured_tsv(&peaks)
                          : print_measured(&peaks);
@@ -169,6 +188,8 @@ int tool_devices(int argc, char **argv) {
   if (status >= 0) return status;
   if (settings.json && settings.tsv) return tool_misused(COMMAND, "give either --tsv or --json");
   if (settings.tsv && !settings.measure) return tool_misused(COMMAND, "--tsv goes with --measure");
+  if (settings.device && !settings.measure)
+    return tool_misused(COMMAND, "--device goes with --measure");
   if (settings.measure) return measure(&settings);
   size_t count = 0;
   if (layerops_devices(NULL, 0, &count)) return tool_library_failed(COMMAND);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "t/conformance/conformance.h"
 #include "tools/tool.h"
@@ -101,6 +102,8 @@ int tool_selftest(int argc, char **argv) {
   int status = tool_parse(&usage, argc, argv, &settings);
   if (status >= 0) return status;
   struct tally tally = {0};
+  struct timespec start, end;
+  clock_gettime(CLOCK_MONOTONIC, &start);
   status = TOOL_OK;
   if (settings.device) {
     layerops_context *ctx; /* a wrong name is a mistake, not a failed check */
@@ -110,6 +113,9 @@ int tool_selftest(int argc, char **argv) {
   } else {
     status = test_all(&settings, &tally);
   }
-  printf("1..%ld\n", tally.count);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  printf("# %ld checks, %ld failed, in %.1f s\n1..%ld\n", tally.count, tally.failed,
+         (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec),
+         tally.count);
   return status != TOOL_OK || tally.failed ? TOOL_FAILED : TOOL_OK;
 }

@@ -11,8 +11,8 @@
 #include "common/product.h"
 
 /* Main loops for a type of operands, best first; an empty list where they are converted to f32. */
-/* What a main loop is chosen by, apart from types: n and k alone, as a row's bits must not depend on
- * other rows. */
+/* What a main loop is chosen by, apart from types: n and k alone, as a row's bits must not depend
+ * on other rows. */
 typedef struct lo_grouped_shape {
   int64_t n, k_bytes;
 } lo_grouped_shape;
@@ -40,7 +40,10 @@ typedef struct lo_cpu {
   int threads;
   lo_caches caches;
   const lo_parallel_way *way;
+  layerops_bind bind;
   lo_team *team;      /* of the first parallel region; NULL before */
+  double hand_over;   /* ns; 0 until learnt */
+  uint64_t regions;   /* until then */
   int64_t last_short; /* when the last region came that was too short to wake the team for */
 } lo_cpu;
 

@@ -22,9 +22,9 @@ layerops_status lo_host_event_elapsed(layerops_context *ctx, void *start, void *
 void lo_host_event_destroy(layerops_context *ctx, void *event);
 
 /* These members of a struct lo_backend. */
-#define LO_HOST_BACKEND                                                                            \
+#define LO_HOST_BACKEND(create)                                                                    \
   .single = 1, .host_memory = 1, .count = lo_host_count, .index_of = lo_host_index_of,             \
-  .sync = lo_host_sync, .buffer_create = lo_host_buffer_create,                                    \
+  .sync = lo_host_sync, .buffer_create = create,                                                   \
   .buffer_wrap = lo_host_buffer_wrap, .buffer_release = lo_host_buffer_release,                    \
   .write = lo_host_write, .read = lo_host_read, .event_create = lo_host_event_create,              \
   .event_record = lo_host_event_record, .event_wait = lo_host_event_wait,                          \

@@ -14,6 +14,10 @@ layerops_status lo_parallel_choose(const layerops_open_args *args, const lo_para
  * have. */
 int lo_parallel_limit(const layerops_open_args *args);
 
+/* Where a context's threads run, as open_args.bind or LAYEROPS_CPU_BIND say. */
+layerops_status lo_parallel_bind(const layerops_open_args *args, const lo_parallel_way *way,
+                                 layerops_bind *bind);
+
 /* Among how many tasks work of about `ns` nanoseconds on one core should be divided: 1 where
  * threads would not pay or cannot be used. */
 int lo_parallel_width(layerops_context *ctx, double ns);

@@ -28,7 +28,7 @@ static void close_reference(layerops_context *ctx) {
 
 const struct lo_backend lo_backend_reference = {
     .name = "reference",
-    LO_HOST_BACKEND,
+    LO_HOST_BACKEND(lo_host_buffer_create),
     .info = info,
     .open = open_reference,
     .close = close_reference,

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/cpu/wait.h"
 #include "backends/cpu/team.h"
+#include "backends/cpu/topology.h"
+#include "backends/cpu/wait.h"
 #include "common/process.h"
 
 /* Processors fetch lines of 64 bytes in pairs, or have lines of 128. */
@@ -96,6 +97,38 @@ bool lo_team_awake(const lo_team *team) {
   return true;
 }
 
+/* ---- What a hand-over costs ---- */
+
+typedef struct meeting {
+  int64_t until;
+  alignas(LINE) atomic_int came;
+} meeting;
+
+/* Who hands over gives the other time to come, or would take the task back. */
+static void meet(void *pointer, int64_t i) {
+  meeting *m = pointer;
+  if (i)
+    atomic_store_explicit(&m->came, 1, memory_order_relaxed);
+  else
+    while (!atomic_load_explicit(&m->came, memory_order_relaxed) && lo_now() < m->until) {
+    }
+}
+
+int64_t lo_team_hand_over(lo_team *team) {
+  enum { TIMES = 8, PATIENCE_NS = 10000 };
+  const int64_t until = lo_now() + PATIENCE_NS;
+  int64_t least = 0;
+  for (int i = 0; i < TIMES; i++) {
+    const int64_t start = lo_now();
+    meeting m = {.until = until};
+    lo_team_run(team, 2, meet, &m);
+    const int64_t end = lo_now();
+    if (!team->workers || end >= until) return 0;
+    if (!least || end - start < least) least = end - start;
+  }
+  return least;
+}
+
 /* ---- Beginning and end ---- */
 
 /* The C library puts the thread-local variables of all modules on the stack of each thread, and
@@ -139,7 +172,7 @@ static bool start(worker *w, const pthread_attr_t *attributes) {
   return false;
 }
 
-lo_team *lo_team_start(int workers) {
+lo_team *lo_team_start(int workers, layerops_bind bind) {
   lo_team *team = NULL;
   const size_t size = sizeof *team + (size_t)workers * sizeof(worker);
   pthread_attr_t attributes;
@@ -155,6 +188,8 @@ lo_team *lo_team_start(int workers) {
     team->workers++;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
+  for (int i = 0; i < team->workers && bind > LAYEROPS_BIND_NONE; i++)
+    lo_topology_bind(team->worker[i].thread, bind, i + 1, team->workers + 1);
   return team;
 }
 

@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <layerops/layerops.h>
+
 typedef struct lo_team lo_team;
 
 /* Starts up to `workers` threads: as many as the system gives, maybe none. They have the caller's
- * affinity and take no signals. NULL where there is no memory. */
-lo_team *lo_team_start(int workers);
+ * affinity, or are bound to cores as `bind` says, and take no signals. NULL where there is no
+ * memory. */
+lo_team *lo_team_start(int workers, layerops_bind bind);
 
 /* Ends and joins the threads. In a child after fork, which has none, just frees. NULL is allowed.
  */
@@ -22,6 +25,11 @@ void lo_team_end(lo_team *team);
  * waking up, a region costs no more than the same work done alone. By one thread at a time, not
  * from a task, not in a child after fork. */
 void lo_team_run(lo_team *team, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
+
+/* Measures for at most some 10 us what a region of two threads takes beyond its work, in ns: the
+ * least of a few, as all else that takes time only adds to it. 0 where the first worker did not
+ * come in time: it may not have begun yet. */
+int64_t lo_team_hand_over(lo_team *team);
 
 /* Whether all workers wait awake, so that a region begins at once. */
 bool lo_team_awake(const lo_team *team);

@@ -58,14 +58,21 @@ lo_caches lo_topology_caches(void) {
   return caches;
 }
 
-int lo_topology_cores(void) {
-  hwloc_topology_t t = loaded();
+/* Hardware threads that the calling thread may run on; NULL where that is unknown. */
+static hwloc_bitmap_t allowed(hwloc_topology_t t) {
   hwloc_bitmap_t set = t ? hwloc_bitmap_alloc() : NULL;
-  if (!set) return 1;
+  if (!set) return NULL;
   if (hwloc_get_cpubind(t, set, HWLOC_CPUBIND_THREAD))
     hwloc_bitmap_copy(set, hwloc_topology_get_allowed_cpuset(t));
   else
     hwloc_bitmap_and(set, set, hwloc_topology_get_allowed_cpuset(t));
+  return set;
+}
+
+int lo_topology_cores(void) {
+  hwloc_topology_t t = loaded();
+  hwloc_bitmap_t set = allowed(t);
+  if (!set) return 1;
   /* A core counts if one of its hardware threads is allowed. */
   int cores = 0;
   for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_CORE, o));)
@@ -79,6 +86,55 @@ int lo_topology_threads(void) {
   int cores = lo_topology_cores();
   double quota = lo_cgroup_quota("");
   return quota > 0 && ceil(quota) < cores ? (int)ceil(quota) : cores;
+}
+
+int lo_topology_hardware_threads(void) {
+  hwloc_topology_t t = loaded();
+  const int count = t ? hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PU) : 1;
+  return count > 0 ? count : 1;
+}
+
+/* ---- Binding ---- */
+
+bool lo_topology_binds(void) {
+  hwloc_topology_t t = loaded();
+  return t && hwloc_topology_get_support(t)->cpubind->set_thread_cpubind;
+}
+
+/* The cores, or else the hardware threads, of a set, in hwloc's order: neighbours share caches. */
+static hwloc_obj_t next_core(hwloc_topology_t t, hwloc_const_bitmap_t set, hwloc_obj_t before) {
+  const hwloc_obj_type_t type =
+      hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+  hwloc_obj_t o = before;
+  while ((o = hwloc_get_next_obj_by_type(t, type, o)) && !hwloc_bitmap_intersects(o->cpuset, set)) {
+  }
+  return o;
+}
+
+int lo_topology_place(layerops_bind how, int first, int place, int places, int cores) {
+  const bool spread = how == LAYEROPS_BIND_SPREAD && places < cores;
+  const int64_t distance = spread ? (int64_t)place * cores / places : place;
+  return (int)((first + distance) % cores);
+}
+
+bool lo_topology_bind(pthread_t thread, layerops_bind how, int place, int places) {
+  hwloc_topology_t t = loaded();
+  hwloc_bitmap_t set = allowed(t), here = set ? hwloc_bitmap_alloc() : NULL;
+  int cores = 0, first = 0;
+  if (here && hwloc_get_last_cpu_location(t, here, HWLOC_CPUBIND_THREAD)) hwloc_bitmap_zero(here);
+  for (hwloc_obj_t o = NULL; here && (o = next_core(t, set, o)); cores++)
+    if (hwloc_bitmap_intersects(o->cpuset, here)) first = cores;
+  bool bound = false;
+  if (cores) {
+    hwloc_obj_t core = next_core(t, set, NULL);
+    for (int i = lo_topology_place(how, first, place, places, cores); i > 0; i--)
+      core = next_core(t, set, core);
+    hwloc_bitmap_and(set, set, core->cpuset);
+    bound = !hwloc_set_thread_cpubind(t, thread, set, 0);
+  }
+  hwloc_bitmap_free(here);
+  hwloc_bitmap_free(set);
+  return bound;
 }
 
 /* The largest clock that the kernel reports for the first CPU in kHz, else the present one in MHz.

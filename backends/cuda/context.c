@@ -92,17 +92,20 @@ static layerops_status get_device(layerops_context *ctx, int index, lo_cuda_devi
   return status;
 }
 
-layerops_status lo_cuda_push(lo_device *device) {
-  const lo_cuda_device *d = atomic_load(&device->state);
-  CUresult error = lo_cuda_driver_get()->cuCtxPushCurrent(d->primary);
+layerops_status lo_cuda_enter(lo_device *device, bool *pushed) {
+  const lo_cuda_driver *driver = lo_cuda_driver_get();
+  const lo_cuda_device *d = atomic_load_explicit(&device->state, memory_order_acquire);
+  CUcontext current = NULL;
+  *pushed = driver->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != d->primary;
+  CUresult error = *pushed ? driver->cuCtxPushCurrent(d->primary) : CUDA_SUCCESS;
   if (error == CUDA_SUCCESS) return LAYEROPS_OK;
   return lo_fail(LAYEROPS_ERROR_DEVICE, "%s: cannot enter its context: %s", device->name,
                  lo_cuda_driver_error(error));
 }
 
-void lo_cuda_pop(void) {
+void lo_cuda_leave(bool pushed) {
   CUcontext ours;
-  lo_cuda_driver_get()->cuCtxPopCurrent(&ours);
+  if (pushed) lo_cuda_driver_get()->cuCtxPopCurrent(&ours);
 }
 
 /* ---- Opening and closing */
@@ -159,13 +162,16 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->counters, counters), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMemsetAsync(s->counters, 0, counters, s->stream), "open"));
   LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->faults, sizeof *s->faults), "open"));
+  LO_TRY(lo_cuda_check(ctx, cudaMalloc((void **)&s->meeting, sizeof *s->meeting), "open"));
+  LO_TRY(lo_cuda_check(ctx, cudaMemsetAsync(s->meeting, 0, sizeof *s->meeting, s->stream), "open"));
   return lo_cuda_check(ctx, cudaMemsetAsync(s->faults, 0xff, sizeof *s->faults, s->stream), "open");
 }
 
 layerops_status lo_cuda_open(layerops_context *ctx, int index, const layerops_open_args *args) {
   lo_cuda_device *device;
+  bool pushed;
   LO_TRY(get_device(ctx, index, &device));
-  LO_TRY(lo_cuda_push(ctx->device));
+  LO_TRY(lo_cuda_enter(ctx->device, &pushed));
   lo_cuda_state *s = calloc(1, sizeof *s);
   layerops_status status =
       s ? LAYEROPS_OK : lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "open: no memory");
@@ -175,7 +181,7 @@ layerops_status lo_cuda_open(layerops_context *ctx, int index, const layerops_op
     status = start(ctx, s, args->queue);
     if (status != LAYEROPS_OK) lo_cuda_close(ctx);
   }
-  lo_cuda_pop();
+  lo_cuda_leave(pushed);
   return status;
 }
 
@@ -185,10 +191,12 @@ void lo_cuda_close(layerops_context *ctx) {
   free(s->plans);
   cudaFree(s->faults);
   cudaFree(s->counters);
+  cudaFree(s->meeting);
   cudaFreeHost(s->pinned);
   for (int i = 0; i < 2; i++)
     if (s->used[i]) cudaEventDestroy(s->used[i]);
   if (s->mark) cudaEventDestroy(s->mark);
+  if (s->capture) cudaStreamDestroy(s->capture);
   if (s->own_stream && s->stream) cudaStreamDestroy(s->stream);
   cudaGetLastError();
   free(s);
@@ -202,20 +210,25 @@ layerops_status lo_cuda_wait(layerops_context *ctx, layerops_context *other) {
 }
 
 /* ---- The error word */
-static lo_u64 *arm(lo_cuda_state *s, lo_u64 *fault, int64_t *limit_kept, int64_t limit) {
-  *limit_kept = *limit_kept && *limit_kept != limit ? -1 : limit;
-  s->armed = true;
-  return fault;
+static void keep_limit(int64_t *kept, int64_t limit) {
+  if (limit) *kept = *kept && *kept != limit ? -1 : limit;
+}
+
+void lo_cuda_arm(layerops_context *ctx, lo_cuda_armed armed) {
+  lo_cuda_armed *all = &lo_cuda(ctx)->armed;
+  all->any = all->any || armed.any;
+  keep_limit(&all->label_limit, armed.label_limit);
+  keep_limit(&all->index_limit, armed.index_limit);
 }
 
 lo_u64 *lo_cuda_label_fault(layerops_context *ctx, int64_t limit) {
-  lo_cuda_state *s = lo_cuda(ctx);
-  return arm(s, &s->faults->label, &s->label_limit, limit);
+  lo_cuda_arm(ctx, (lo_cuda_armed){.any = true, .label_limit = limit});
+  return &lo_cuda(ctx)->faults->label;
 }
 
 lo_u64 *lo_cuda_index_fault(layerops_context *ctx, int64_t limit) {
-  lo_cuda_state *s = lo_cuda(ctx);
-  return arm(s, &s->faults->index, &s->index_limit, limit);
+  lo_cuda_arm(ctx, (lo_cuda_armed){.any = true, .index_limit = limit});
+  return &lo_cuda(ctx)->faults->index;
 }
 
 static void tell(layerops_context *ctx, const char *what, lo_u64 fault, int64_t limit) {
@@ -231,15 +244,14 @@ static void tell(layerops_context *ctx, const char *what, lo_u64 fault, int64_t 
 layerops_status lo_cuda_finish(layerops_context *ctx) {
   lo_cuda_state *s = lo_cuda(ctx);
   lo_cu_fault found = {~0ull, ~0ull};
-  if (s->armed)
+  if (s->armed.any)
     LO_TRY(lo_cuda_check(
         ctx, cudaMemcpyAsync(&found, s->faults, sizeof found, cudaMemcpyDeviceToHost, s->stream),
         "sync"));
   LO_TRY(lo_cuda_check(ctx, cudaStreamSynchronize(s->stream), "sync"));
-  if (found.label != ~0ull) tell(ctx, "cross_entropy: labels", found.label, s->label_limit);
-  if (found.index != ~0ull) tell(ctx, "gather: index", found.index, s->index_limit);
-  s->armed = false;
-  s->label_limit = s->index_limit = 0;
+  if (found.label != ~0ull) tell(ctx, "cross_entropy: labels", found.label, s->armed.label_limit);
+  if (found.index != ~0ull) tell(ctx, "gather: index", found.index, s->armed.index_limit);
+  s->armed = (lo_cuda_armed){0};
   if (found.label == ~0ull && found.index == ~0ull) return LAYEROPS_OK;
   return lo_cuda_check(ctx, cudaMemsetAsync(s->faults, 0xff, sizeof *s->faults, s->stream), "sync");
 }

@@ -11,16 +11,28 @@ static const struct {
   int architecture;
   double rate[LO_UNITS];
 } rates[] = {
-    {90, {128, 1025, 1390, 695, 1050, 2790}},
-    {86, {128, 512, 512, 256, 512, 1024}},
-    {80, {64, 512, 1024, 512, 512, 2048}},
-    {0, {64, 512, 0, 0, 1024, 0}},
+    {90, {128, 232, 1025, 1390, 695, 1050, 2790}},
+    {86, {128, 85, 512, 512, 256, 512, 1024}},
+    {80, {64, 171, 512, 1024, 512, 512, 2048}},
+    {0, {64, 0, 512, 0, 0, 1024, 0}},
 };
 
 static double unit_rate(int architecture, lo_cuda_unit unit) {
   int i = 0;
   while (rates[i].architecture > architecture) i++;
   return rates[i].rate[unit];
+}
+
+/* What an SM has, for the blocks that it holds at once: an SM of Turing's, which is the T4's, where
+ * its kernels are forced on a later device too. Later ones have enough for every kernel. */
+int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
+  enum { SHARED = 64 * 1024, THREADS = 1024, BLOCKS = 16 };
+  int blocks = k->blocks;
+  if (architecture >= 80) return blocks;
+  if (blocks > BLOCKS) blocks = BLOCKS;
+  if (k->shared && blocks > SHARED / k->shared) blocks = SHARED / k->shared;
+  if (k->threads && blocks > THREADS / k->threads) blocks = THREADS / k->threads;
+  return blocks;
 }
 
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the second-level
@@ -35,7 +47,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
   double blocks =
       (double)lo_ceil_div(p->m, bm) * (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
-  double each = ceil(blocks / sms), rounds = ceil(each / k->blocks);
+  double each = ceil(blocks / sms), rounds = ceil(each / lo_cuda_resident(s->architecture, k));
   double steps = (double)lo_ceil_div(slice, k->bk);
   double rate = unit_rate(s->architecture, k->unit) * k->rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;

@@ -1,5 +1,5 @@
-/* The backend's entry: its devices, and its functions between a push and a pop of our CUDA context,
- * so that the thread's current device stays what it was. */
+/* The backend's entry: its devices, and its functions with our CUDA context current, so that the
+ * thread's current device is afterwards what it was. */
 #include <config.h>
 
 #include <stdio.h>
@@ -54,12 +54,18 @@ static layerops_status info(int index, layerops_device_info *out) {
   return LAYEROPS_OK;
 }
 
-/* ---- Between push and pop */
+/* ---- With our CUDA context current */
 #define WITHIN(ctx, call)                                                                          \
-  LO_TRY(lo_cuda_push((ctx)->device));                                                             \
+  bool pushed;                                                                                     \
+  LO_TRY(lo_cuda_enter((ctx)->device, &pushed));                                                   \
   layerops_status status = call;                                                                   \
-  lo_cuda_pop();                                                                                   \
+  lo_cuda_leave(pushed);                                                                           \
   return status
+#define WITHIN_VOID(device, call)                                                                  \
+  bool pushed;                                                                                     \
+  if (lo_cuda_enter(device, &pushed) != LAYEROPS_OK) return;                                       \
+  call;                                                                                            \
+  lo_cuda_leave(pushed)
 
 #define OPERATION(name, number)                                                                    \
   static layerops_status run_##name(layerops_context *ctx, const layerops_##name##_args *args) {   \
@@ -69,9 +75,7 @@ LAYEROPS_OP_LIST(OPERATION)
 #undef OPERATION
 
 static void close_context(layerops_context *ctx) {
-  if (lo_cuda_push(ctx->device) != LAYEROPS_OK) return;
-  lo_cuda_close(ctx);
-  lo_cuda_pop();
+  WITHIN_VOID(ctx->device, lo_cuda_close(ctx));
 }
 static layerops_status sync_context(layerops_context *ctx) {
   WITHIN(ctx, lo_cuda_sync(ctx));
@@ -86,9 +90,7 @@ static layerops_status buffer_wrap(layerops_context *ctx, layerops_buffer *buffe
   WITHIN(ctx, lo_cuda_buffer_wrap(ctx, buffer));
 }
 static void buffer_release(layerops_buffer *buffer) {
-  if (lo_cuda_push(buffer->device) != LAYEROPS_OK) return;
-  lo_cuda_buffer_release(buffer);
-  lo_cuda_pop();
+  WITHIN_VOID(buffer->device, lo_cuda_buffer_release(buffer));
 }
 static layerops_status write_buffer(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
                                     const void *host, int64_t bytes) {
@@ -111,10 +113,28 @@ static layerops_status event_elapsed(layerops_context *ctx, void *start, void *s
   WITHIN(ctx, lo_cuda_event_elapsed(ctx, start, stop, ms));
 }
 static void event_destroy(layerops_context *ctx, void *event) {
-  if (lo_cuda_push(ctx->device) != LAYEROPS_OK) return;
-  lo_cuda_event_destroy(ctx, event);
-  lo_cuda_pop();
+  WITHIN_VOID(ctx->device, lo_cuda_event_destroy(ctx, event));
 }
+
+static layerops_status graph_prepare(layerops_context *ctx, const lo_call *call) {
+  WITHIN(ctx, lo_cuda_graph_prepare(ctx, call));
+}
+static layerops_status graph_create(layerops_context *ctx, const lo_call *calls, size_t count,
+                                    void **native) {
+  WITHIN(ctx, lo_cuda_graph_create(ctx, calls, count, native));
+}
+static layerops_status graph_replay(layerops_context *ctx, void *native) {
+  WITHIN(ctx, lo_cuda_graph_replay(ctx, native));
+}
+static void graph_release(lo_device *device, void *native) {
+  WITHIN_VOID(device, lo_cuda_graph_release(native));
+}
+
+static const struct lo_graph_form graphs = {.prepare = graph_prepare,
+                                            .capturing = lo_cuda_graph_capturing,
+                                            .create = graph_create,
+                                            .replay = graph_replay,
+                                            .release = graph_release};
 
 static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
   (void)ctx;
@@ -123,6 +143,8 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   if (op == LAYEROPS_OP_bsr_linear_forward)
     return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
   if (LO_FLOAT & LO_BIT(type)) return NULL;
+  if ((op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward) && LO_INT8 & LO_BIT(type))
+    return NULL;
   if (!moves) return "supported: f32, f16, bf16";
   return LO_COPYABLE & LO_BIT(type) ? NULL : "supported: f32, f16, bf16, i32, i8, u8";
 }
@@ -146,6 +168,7 @@ const struct lo_backend lo_backend_cuda = {
     .event_wait = event_wait,
     .event_elapsed = event_elapsed,
     .event_destroy = event_destroy,
+    .graphs = &graphs,
     .refuses = refuses,
     .ops =
         {

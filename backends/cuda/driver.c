@@ -26,6 +26,17 @@ static void *find_library(void) {
   return library;
 }
 
+/* A runtime runs on drivers of its own major version, and on later ones. */
+static int check_version(void *library) {
+  CUresult (*get)(int *) = (CUresult(*)(int *))dlsym(library, "cuDriverGetVersion");
+  if (get && get(&driver.version) == CUDA_SUCCESS && driver.version / 1000 >= CUDART_VERSION / 1000)
+    return 1;
+  snprintf(driver.reason, sizeof driver.reason,
+           "driver too old: it has CUDA %d.%d, this build needs %d.0", driver.version / 1000,
+           driver.version % 1000 / 10, CUDART_VERSION / 1000);
+  return 0;
+}
+
 static int find_symbols(void *library) {
   static const struct {
     const char *name;
@@ -38,24 +49,15 @@ static int find_symbols(void *library) {
   for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
     void *symbol = dlsym(library, symbols[i].name);
     if (!symbol) {
-      snprintf(driver.reason, sizeof driver.reason, "the CUDA driver lacks %s: it is too old",
-               symbols[i].name);
+      snprintf(driver.reason, sizeof driver.reason,
+               "driver too old: it has CUDA %d.%d without %s, this build needs %d.%d",
+               driver.version / 1000, driver.version % 1000 / 10, symbols[i].name,
+               CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
       return 0;
     }
     memcpy((char *)&driver + symbols[i].place, &symbol, sizeof symbol);
   }
   return 1;
-}
-
-/* A runtime runs on drivers of its own major version, and on later ones. */
-static int check_version(void) {
-  if (driver.cuDriverGetVersion(&driver.version) == CUDA_SUCCESS &&
-      driver.version / 1000 >= CUDART_VERSION / 1000)
-    return 1;
-  snprintf(driver.reason, sizeof driver.reason,
-           "driver too old: it has CUDA %d.%d, this build needs %d.0", driver.version / 1000,
-           driver.version % 1000 / 10, CUDART_VERSION / 1000);
-  return 0;
 }
 
 /* The driver's own version comes from NVML, which may be absent. */
@@ -85,7 +87,7 @@ static void start(void) {
       forked.reason, sizeof forked.reason,
       "this process is a child of one that had initialised CUDA, which does not survive fork()");
   void *library = find_library();
-  if (!library || !find_symbols(library) || !check_version()) return;
+  if (!library || !check_version(library) || !find_symbols(library)) return;
   CUresult error = driver.cuInit(0);
   if (error == CUDA_SUCCESS) error = driver.cuDeviceGetCount(&driver.count);
   if (error != CUDA_SUCCESS) driver.count = 0;

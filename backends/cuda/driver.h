@@ -9,13 +9,13 @@
 
 #define LO_CUDA_DRIVER_CALLS(X)                                                                    \
   X(cuInit)                                                                                        \
-  X(cuDriverGetVersion)                                                                            \
   X(cuDeviceGetCount)                                                                              \
   X(cuDeviceGet)                                                                                   \
   X(cuDeviceGetName)                                                                               \
   X(cuDeviceGetAttribute)                                                                          \
   X(cuDeviceTotalMem)                                                                              \
   X(cuDevicePrimaryCtxRetain)                                                                      \
+  X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
   X(cuStreamGetCtx)                                                                                \

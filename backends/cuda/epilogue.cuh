@@ -46,16 +46,7 @@ LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
          e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
          (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
 }
-LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, float4 acc, float4 bias, lo_i64 batch,
-                     lo_i64 row, lo_i64 col) {
-  float4 z = make_float4(__fmul_rn(alpha, acc.x), __fmul_rn(alpha, acc.y), __fmul_rn(alpha, acc.z),
-                         __fmul_rn(alpha, acc.w));
-  if (e.bias.p) z = lo_add4(z, bias);
-  if (e.activation == LO_ACT_RELU)
-    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
-                    z.w < 0 ? 0.0f : z.w);
-  lo_store4(e.c, batch * e.c.batch_stride + row * e.c.stride + col, 4, z);
-}
+
 /* ---- Products of 8-bit integers. A vector of one element stands for all. */
 LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
   return v.cols == 1 ? 0 : row;
@@ -105,13 +96,106 @@ LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc
     lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
 }
 
-LO_FN void lo_plain4(const lo_cu_epilogue &e, float alpha, int4 acc, float4 bias, lo_i64 batch,
-                     lo_i64 row, lo_i64 col) {
-  lo_plain4(e, alpha, lo_scale4(e, acc, row, col, 4), bias, batch, row, col);
+/* ---- The plain epilogue: the same bits as the long one gives. */
+LO_FN void lo_plain_store_quad(const lo_cu_plain &e, lo_i64 at, int count, float4 z) {
+  if (e.type == LO_TYPE_F32) {
+    float *c = (float *)e.c + at;
+    if (e.vector && count >= 4) {
+      *(float4 *)c = z;
+      return;
+    }
+    if (count > 0) c[0] = z.x;
+    if (count > 1) c[1] = z.y;
+    if (count > 2) c[2] = z.z;
+    if (count > 3) c[3] = z.w;
+  } else {
+    unsigned short *c = (unsigned short *)e.c + at;
+    uint2 h = lo_to_16x4(z, e.type == LO_TYPE_BF16);
+    if (e.vector && count >= 4) {
+      *(uint2 *)c = h;
+      return;
+    }
+    if (count > 0) c[0] = (unsigned short)h.x;
+    if (count > 1) c[1] = (unsigned short)(h.x >> 16);
+    if (count > 2) c[2] = (unsigned short)h.y;
+    if (count > 3) c[3] = (unsigned short)(h.y >> 16);
+  }
 }
+LO_FN void lo_plain_quad(const lo_cu_plain &e, float4 acc, float4 bias, lo_i64 at, int count) {
+  float4 z = make_float4(__fmul_rn(e.alpha, acc.x), __fmul_rn(e.alpha, acc.y),
+                         __fmul_rn(e.alpha, acc.z), __fmul_rn(e.alpha, acc.w));
+  if (e.bias) z = lo_add4(z, bias);
+  if (e.activation == LO_ACT_RELU)
+    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
+                    z.w < 0 ? 0.0f : z.w);
+  else if (e.activation != LO_ACT_IDENTITY)
+    z = lo_activation4(e.activation, z, e.slope);
+  lo_plain_store_quad(e, at, count, z);
+}
+LO_FN void lo_plain_quad(const lo_cu_plain &, int4, float4, lo_i64, int) {} /* never plain */
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {
   return e.bias.p ? lo_load4(e.bias, col, count) : make_float4(0, 0, 0, 0);
+}
+
+/* ---- What most products end with: scales, alpha, a bias and an activation, into whole quads. All
+ * that can be known before is known before, so that the loop over the rows of a column of quads is
+ * short. The same bits as lo_finish4 gives. */
+typedef struct lo_plain {
+  char *p;       /* C's first row, at the quad's column */
+  lo_i64 stride; /* bytes */
+  float4 bias, scale;
+  float alpha, floor;
+} lo_plain;
+
+LO_FN bool lo_is_plain(const lo_cu_epilogue &e, float beta) {
+  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
+         e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
+         (!e.scale_a.p || e.scale_a.cols == 1);
+}
+/* Neither is a call in the loop. */
+LO_FN bool lo_is_straight(const lo_cu_epilogue &e) {
+  return e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU;
+}
+
+LO_FN lo_plain lo_plain_at(const lo_cu_epilogue &e, float alpha, bool integers, lo_i64 batch,
+                           lo_i64 col) {
+  int size = e.c.type == LO_TYPE_F32 ? 4 : 2;
+  lo_plain q = {(char *)e.c.p + (batch * e.c.batch_stride + col) * size,
+                e.c.stride * size,
+                lo_bias4(e, col, 4),
+                make_float4(1, 1, 1, 1),
+                alpha,
+                e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY};
+  if (integers) q.scale = lo_scale4(e, make_int4(1, 1, 1, 1), 0, col, 4);
+  return q;
+}
+
+LO_FN float4 lo_scaled4(const lo_plain &, float4 acc) {
+  return acc;
+}
+LO_FN float4 lo_scaled4(const lo_plain &q, int4 acc) {
+  return make_float4(q.scale.x * (float)acc.x, q.scale.y * (float)acc.y, q.scale.z * (float)acc.z,
+                     q.scale.w * (float)acc.w);
+}
+LO_FN float lo_at_least_floor(float z, float floor) {
+  return z < floor ? floor : z;
+}
+template <bool STRAIGHT, class Sum4>
+LO_FN void lo_plain4(const lo_cu_epilogue &e, const lo_plain &q, Sum4 sums, lo_i64 row) {
+  float4 acc = lo_scaled4(q, sums);
+  float4 z = make_float4(__fmul_rn(q.alpha, acc.x), __fmul_rn(q.alpha, acc.y),
+                         __fmul_rn(q.alpha, acc.z), __fmul_rn(q.alpha, acc.w));
+  if (e.bias.p) z = lo_add4(z, q.bias);
+  if (STRAIGHT)
+    z = make_float4(lo_at_least_floor(z.x, q.floor), lo_at_least_floor(z.y, q.floor),
+                    lo_at_least_floor(z.z, q.floor), lo_at_least_floor(z.w, q.floor));
+  else
+    z = lo_activation4(e.activation, z, e.slope);
+  if (e.c.type == LO_TYPE_F32)
+    lo_store_words(q.p + row * q.stride, z);
+  else
+    lo_store_words(q.p + row * q.stride, lo_to_16x4(z, e.c.type == LO_TYPE_BF16));
 }
 
 /* The bias of a tile's columns in shared memory, once: the epilogue's rolled loop would wait for

@@ -19,16 +19,14 @@ __global__ void __launch_bounds__(T::THREADS, BLOCKS)
 typedef struct async_row {
   unsigned threads, shared;
   const void *kernels[4]; /* 2 * A transposed + B transposed, or of integers whether A is u8 */
-  unsigned long long devices[4];
 } async_row;
 
-static int launch_async(async_row *row, int variant, const lo_cu_gemm *p, lo_cu_grid grid,
+static int launch_async(const async_row *row, int variant, const lo_cu_gemm *p, lo_cu_grid grid,
                         void *stream) {
   const void *kernel = row->kernels[variant];
-  int error = lo_cu_allow_shared(kernel, row->shared, &row->devices[variant]);
   grid.threads = row->threads;
   grid.shared = row->shared;
-  return error ? error : lo_cu_launch(kernel, grid, p, stream);
+  return lo_cu_launch(kernel, grid, p, stream);
 }
 
 #define LO_ASYNC_KERNEL(TYPE, BLOCKS, UNIT, TRANS_A, TRANS_B, ...)                                 \
@@ -36,8 +34,7 @@ static int launch_async(async_row *row, int variant, const lo_cu_gemm *p, lo_cu_
 #define LO_ASYNC_ROW(VARIANTS, BLOCKS, UNIT, ...)                                                  \
   {lo_async_tile<__VA_ARGS__>::THREADS,                                                            \
    lo_async_tile<__VA_ARGS__>::BYTES,                                                              \
-   {VARIANTS(BLOCKS, UNIT, __VA_ARGS__)},                                                          \
-   {}},
+   {VARIANTS(BLOCKS, UNIT, __VA_ARGS__)}},
 #define LO_ASYNC_CHUNKS(BM, BN, WM, WN, STAGES, RING, BLOCKS, ...)                                 \
   LO_ASYNC_ROW(LO_ASYNC_VARIANTS, BLOCKS, 16, BM, BN, WM, WN, STAGES, RING)
 #define LO_ASYNC_WORDS(BM, BN, WM, WN, STAGES, RING, BLOCKS, ...)                                  \
@@ -52,8 +49,8 @@ static int launch_floats(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
       LO_ASYNC_KERNEL(TYPE, BLOCKS, UNIT, false, true, __VA_ARGS__),                               \
       LO_ASYNC_KERNEL(TYPE, BLOCKS, UNIT, true, false, __VA_ARGS__),                               \
       LO_ASYNC_KERNEL(TYPE, BLOCKS, UNIT, true, true, __VA_ARGS__)
-  static async_row chunk_rows[] = {LO_CU_ASYNC_TILES(LO_ASYNC_CHUNKS)};
-  static async_row word_rows[] = {LO_CU_ASYNC_WORD_TILES(LO_ASYNC_WORDS)};
+  static const async_row chunk_rows[] = {LO_CU_ASYNC_TILES(LO_ASYNC_CHUNKS)};
+  static const async_row word_rows[] = {LO_CU_ASYNC_WORD_TILES(LO_ASYNC_WORDS)};
 #undef LO_ASYNC_VARIANTS
   return launch_async(words ? &word_rows[number] : &chunk_rows[number],
                       2 * !p->a.k_inner + (p->b.k_inner != 0), p, grid, stream);

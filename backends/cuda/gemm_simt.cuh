@@ -169,7 +169,9 @@ LO_FN void lo_fragment(float (&r)[N], const float *stage, int k, int first) {
   }
 }
 
-/* One stage: acc += A B, each sum one chain in the order of k. */
+/* One stage: acc += A B, each sum one chain in the order of k. To and fro through quads of columns:
+ * every multiplication has an operand in common with the one before, which saves reads of
+ * registers. */
 template <class T>
 LO_FN void lo_multiply(float (&acc)[T::TM][T::TN], const float *stage, const lo_place<T> &at) {
   const float *sA = stage, *sB = stage + T::BK * T::PA; /* (BK,BM) (BK,BN) */
@@ -183,9 +185,14 @@ LO_FN void lo_multiply(float (&acc)[T::TM][T::TN], const float *stage, const lo_
       lo_fragment<T::TN, T::LX, T::BK, T::PB>(rB[(k + 1) % 2], sB, k + 1, at.col);
     }
 #pragma unroll
-    for (int i = 0; i < T::TM; i++)
+    for (int q = 0; q < T::TN; q += 4)
 #pragma unroll
-      for (int j = 0; j < T::TN; j++) acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
+      for (int i = 0; i < T::TM; i++)
+#pragma unroll
+        for (int l = 0; l < 4; l++) {
+          int j = q + (i % 2 ? 3 - l : l);
+          acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
+        }
   }
 }
 

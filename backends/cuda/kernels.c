@@ -13,11 +13,17 @@ static int run_simt(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, 
 
 static int run_mma_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   (void)kind;
-  return lo_cu_run_gemm_mma(number, 0, p, grid, stream);
+  return lo_cu_run_gemm_mma_k8(number, p, grid, stream);
 }
 
 static int run_mma_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
-  return lo_cu_run_gemm_mma(number, kind == LO_KIND_F16 ? 1 : 2, p, grid, stream);
+  (void)kind;
+  return lo_cu_run_gemm_mma_k16(number, p, grid, stream);
+}
+
+static int run_mma_int8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  (void)kind;
+  return lo_cu_run_gemm_mma_int8(number, p, grid, stream);
 }
 
 static int run_async(int number, int kind, int words, const lo_cu_gemm *p, lo_cu_grid grid,
@@ -42,6 +48,21 @@ static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
   return run_async(number, kind, 1, p, grid, stream);
 }
 
+static int run_triple(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  (void)kind;
+  return lo_cu_run_gemm_triple(number, p, grid, stream);
+}
+
+static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  int type = kind == LO_KIND_F16    ? LO_SLICED_F16
+             : kind == LO_KIND_BF16 ? LO_SLICED_BF16
+             : kind == LO_KIND_TF32 ? LO_SLICED_TF32
+             : kind == LO_KIND_F32  ? LO_SLICED_F32
+             : p->u8                ? LO_SLICED_U8
+                                    : LO_SLICED_S8;
+  return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -51,6 +72,14 @@ enum {
 enum {
 #define X(BM, BN, ...) MMA_##BM##x##BN,
   LO_CU_MMA_TILES(X)
+#undef X
+#define X(BM, BN, ...) MMA_ANY_##BM##x##BN,
+      LO_CU_MMA_ANY_INT8_TILES(X)
+#undef X
+};
+enum {
+#define X(BM, BN, ...) MMA_K16_##BM##x##BN,
+  LO_CU_MMA_K16_TILES(X)
 #undef X
 };
 
@@ -65,6 +94,19 @@ enum {
 #undef X
 };
 
+enum {
+#define X(BM, BN, ...) TRIPLE_##BM##x##BN,
+  LO_CU_TRIPLE_TILES(X)
+#undef X
+      TRIPLE_WGMMA_128x128 = -1
+};
+
+enum {
+#define X(BM, BN, ...) SLICED_##BM##x##BN,
+  LO_CU_SLICED_TILES(X)
+#undef X
+};
+
 /* What a family's rows have alike. */
 #define TILE(RUN, PREFIX, BM, BN, BK)                                                              \
   .run = RUN, .number = PREFIX##BM##x##BN, .bm = BM, .bn = BN, .bk = BK
@@ -73,6 +115,10 @@ enum {
   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define MMA_K8                                                                                     \
   .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16, .orders = LO_ORDER_ALL, .from = 75, .to = 79
+#define MMA_INT8 .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75, .to = LATEST
+/* What a block takes of an SM. */
+#define TAKES(BM, BN, WM, WN)                                                                      \
+  .threads = BM / WM * (BN / WN) * 32, .shared = LO_CU_MMA_SHARED(BM, BN)
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
@@ -91,14 +137,33 @@ enum {
 #define CHUNKS .align = 16
 #define WORDS  .align = 4
 #define COPIES .align = 16, .copies = true
+#define TRIPLE                                                                                     \
+  .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
+#define TRIPLE_WGMMA                                                                               \
+  .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 90, .to = 90
+/* two stages of f32 and two sets of three bf16 parts, 32 of k each */
+#define TRIPLE_BYTES(BM, BN) (2 * 32 * (4 + 6) * (BM + BN))
 #define DOT                                                                                        \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
   .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
+
+#define SLICED .orders = LO_ORDER_NT, .sliced = true, .align = 16
 
 /* clang-format off */
 const lo_cuda_kernel lo_cuda_kernels[] = {
   {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
    .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
+  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
+   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 1500},
+#define X(BM, BN, WARPS, STAGES)                                                                   \
+  SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
+  SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \
+  SLICED_ROW("k16", HALVES, LO_UNIT_F16_K16, 80, LATEST, BM, BN, WARPS, 2, 30, 700)                 \
+  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, BM, BN, WARPS, 2, 40, 900)                  \
+  SLICED_ROW("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, LATEST, BM, BN, WARPS, 1, 30, 700)
+  LO_CU_SLICED_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
         TIME(BLOCKS, RATE_16, WAIT))                                                               \
@@ -121,16 +186,35 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
         TIME(BLOCKS, RATE_8, WAIT))
   LO_CU_ASYNC_WORD_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_, BM, BN, 32), TIME(BLOCKS, K16, WAIT)},
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED)                                               \
+  {"mma_k16_" #BM "x" #BN, MMA_K16, TILE(run_mma_k16, MMA_K16_, BM, BN, 32),                       \
+   TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT), .fixed = FIXED},
+  LO_CU_MMA_K16_TILES(X)
+#undef X
+#define X(BM, BN, WM, WN, BLOCKS, K8, INT8, WAIT, FIXED)                                           \
+  {"mma_k8_" #BM "x" #BN, MMA_K8, TILE(run_mma_k8, MMA_, BM, BN, 32), TAKES(BM, BN, WM, WN),       \
+   TIME(BLOCKS, K8, WAIT), .fixed = FIXED},                                                        \
+  {"mma_int8_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_NT,                                       \
+   TILE(run_mma_int8, MMA_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, INT8, 2 * WAIT),      \
+   .fixed = FIXED},
   LO_CU_MMA_TILES(X)
 #undef X
-#define X(BM, BN, WM, WN, BLOCKS, K8, K16, WAIT)                                                   \
-  {"mma_k8_" #BM "x" #BN, MMA_K8, TILE(run_mma_k8, MMA_, BM, BN, 32), TIME(BLOCKS, K8, WAIT)},
-  LO_CU_MMA_TILES(X)
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED)                                               \
+  {"mma_int8_any_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_ALL,                                  \
+   TILE(run_mma_int8, MMA_ANY_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT),      \
+   .fixed = FIXED},
+  LO_CU_MMA_ANY_INT8_TILES(X)
+#undef X
+  {"triple_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
+   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
+#define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
+  {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
+   .shared = TRIPLE_BYTES(BM, BN), TIME(BLOCKS, RATE, WAIT), .fixed = 6000},
+  LO_CU_TRIPLE_TILES(X)
 #undef X
 #define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
-  {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT)},
+  {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT),         \
+   .threads = BM * BN / (TM * TN), .shared = 8 * BK * (BM + BN) + 4 * BN},
   LO_CU_TILES(X)
 #undef X
 };

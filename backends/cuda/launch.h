@@ -18,18 +18,16 @@ typedef struct lo_cu_grid {
 /* Launches without touching the thread's last error. `params` is the kernel's one argument. */
 int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
 
-/* Lets a kernel have more dynamic shared memory than 48 KB on the current device, once: `devices`
- * is the kernel's own, of devices that have been told. */
-int lo_cu_allow_shared(const void *kernel, unsigned bytes, unsigned long long *devices);
-
 /* The architecture that the code which the driver chose was compiled for: 75 where it had to
  * compile PTX of compute_75, whatever the device. */
 int lo_cu_code_architecture(int *architecture);
 
 int lo_cu_run_gemm_f32(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* mma: 0 m16n8k8 f16, 1 m16n8k16 f16, 2 m16n8k16 bf16. */
-int lo_cu_run_gemm_mma(int tile, int mma, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Tiles: LO_CU_MMA_TILES; LO_CU_MMA_K16_TILES; the former and LO_CU_MMA_ANY_INT8_TILES. */
+int lo_cu_run_gemm_mma_k8(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_gemm_mma_k16(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_gemm_mma_int8(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* Row `number` of LO_CU_ASYNC_TILES, or where words of LO_CU_ASYNC_WORD_TILES. */
 int lo_cu_run_async_f16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
@@ -37,6 +35,10 @@ int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 /* op(A) and op(B) run along k. */
 int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
+/* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
+int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */
+int lo_cu_run_gemm_sliced(int tile, int type, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 
@@ -45,10 +47,11 @@ int lo_cu_run_activation_backward(const lo_cu_binary *p, lo_cu_grid grid, void *
 int lo_cu_run_sgd_step(const lo_cu_sgd *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_adam_step(const lo_cu_adam *p, lo_cu_grid grid, void *stream);
 
-/* A row by a warp, or by a block of threads where they are 256. */
-int lo_cu_run_softmax_rows(const lo_cu_softmax *p, int row_threads, lo_cu_grid grid, void *stream);
-int lo_cu_run_cross_entropy_rows(const lo_cu_cross_entropy *p, int row_threads, void *stream);
-int lo_cu_run_mse_all(const lo_cu_mse *p, void *stream);
+/* line: of LO_CU_LINES. */
+int lo_cu_run_softmax_rows(const lo_cu_softmax *p, int line, lo_cu_grid grid, void *stream);
+int lo_cu_run_cross_entropy_rows(const lo_cu_cross_entropy *p, int line, lo_cu_grid grid,
+                                 void *stream);
+int lo_cu_run_mse_all(const lo_cu_mse *p, lo_cu_grid grid, void *stream);
 
 int lo_cu_run_fill_all(const lo_cu_fill *p, lo_cu_grid grid, void *stream);
 /* Converts; or moves elements of `width` bytes as they are (16: several at once). */

@@ -17,12 +17,20 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cu \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/loss.cu \
+	%D%/gemm_triple.cu \
+	%D%/gemm_triple_mma.cuh \
+	%D%/gemm_triple_wgmma.cuh \
+	%D%/gemm_sliced.cu \
+	%D%/gemm_sliced.cuh \
 	%D%/main_loop.cuh \
 	%D%/move.cu \
 	%D%/optimizer.cu \
 	%D%/prelude.cuh \
 	%D%/product.cu \
-	%D%/rows.cu
+	%D%/rows.cuh \
+	%D%/softmax.cu \
+	%D%/triple.cuh
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
@@ -45,8 +53,12 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_async_tf32.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
+	%D%/gemm_triple.cu \
+	%D%/gemm_sliced.cu \
 	%D%/kernels.c \
+	%D%/graph.c \
 	%D%/launch.h \
+	%D%/loss.cu \
 	%D%/memory.c \
 	%D%/move.cu \
 	%D%/ops_product.c \
@@ -57,7 +69,7 @@ library_parts += %D%/libcuda.la
 	%D%/plan.c \
 	%D%/plan.h \
 	%D%/product.cu \
-	%D%/rows.cu \
+	%D%/softmax.cu \
 	%D%/views.c
 endif
 

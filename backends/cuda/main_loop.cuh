@@ -100,7 +100,7 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
 
 /* Whether all other parts of this tile are stored. The counter is left as it was found: 0. */
 LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
-  __shared__ bool last;
+  bool last = false;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -108,7 +108,7 @@ LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
     last = atomicAdd(counter, 1) == p.split - 1;
     if (last) *counter = 0;
   }
-  __syncthreads();
+  last = __syncthreads_or(last); /* no byte of shared memory: the stages have all of it */
   if (last) __threadfence();
   return last;
 }

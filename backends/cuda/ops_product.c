@@ -9,36 +9,52 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/* Scratch memory on a border of 256 bytes: the user's workspace may begin anywhere. */
-static layerops_status scratch(layerops_context *ctx, int64_t bytes, char **out) {
-  *out = NULL;
-  if (!bytes) return LAYEROPS_OK;
-  layerops_buffer *buffer;
-  LO_TRY(lo_workspace(ctx, bytes + 256, &buffer));
-  *out = (char *)buffer->native + (256 - (uintptr_t)buffer->native % 256) % 256;
-  return LAYEROPS_OK;
-}
-
 static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
-  lo_cu_view v = lo_cuda_view(m);
-  return (lo_cu_operand){
-      v.p, extent, v.stride, v.batch_stride, k_inner, v.vector, lo_cuda_aligned(m, 8)};
+  return (lo_cu_operand){lo_present(m) ? lo_address(m) : NULL,
+                         extent,
+                         m->stride,
+                         m->batch == 1 ? 0 : m->batch_stride,
+                         k_inner,
+                         lo_cuda_aligned(m, 4),
+                         lo_cuda_aligned(m, 16 / (int)layerops_type_size(m->type))};
 }
 
-static lo_cu_epilogue epilogue(const lo_epilogue *e, const layerops_matrix *c, int64_t k) {
-  lo_cu_epilogue out = {.alpha = lo_cuda_scalar(&e->alpha),
-                        .beta = lo_cuda_scalar(&e->beta),
-                        .bias = lo_cuda_view(&e->bias),
-                        .preact = lo_cuda_view(&e->preact),
-                        .residual = lo_cuda_view(&e->residual),
-                        .saved = lo_cuda_view(&e->saved),
-                        .c = lo_cuda_view(c),
-                        .activation = e->activation,
-                        .derivative = e->derivative,
-                        .slope = e->slope,
-                        .derivative_slope = e->derivative_slope};
-  if (k == 0) out.alpha = (lo_cu_scalar){0}; /* nothing, whatever alpha is */
-  return out;
+/* `out` is zero. */
+static void set_view(lo_cu_view *out, const layerops_matrix *m) {
+  if (lo_present(m)) *out = lo_cuda_view(m);
+}
+
+static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
+                         int64_t k) {
+  if (k) out->alpha = lo_cuda_scalar(&e->alpha); /* else nothing, whatever alpha is */
+  out->beta = lo_cuda_scalar(&e->beta);
+  set_view(&out->bias, &e->bias);
+  set_view(&out->preact, &e->preact);
+  set_view(&out->residual, &e->residual);
+  set_view(&out->saved, &e->saved);
+  set_view(&out->c, c);
+  out->activation = e->activation;
+  out->derivative = e->derivative;
+  out->slope = e->slope;
+  out->derivative_slope = e->derivative_slope;
+}
+
+/* The short form of the epilogue, where it is one. */
+static lo_cu_plain plain(const lo_cu_epilogue *e) {
+  if (e->alpha.p || e->beta.p || e->beta.value != 0 || e->preact.p || e->residual.p ||
+      e->row_sum.p || e->scale_a.p || e->scale_b.p || e->scale_c.p ||
+      e->derivative != LAYEROPS_IDENTITY || e->c.type > LAYEROPS_BF16)
+    return (lo_cu_plain){0};
+  return (lo_cu_plain){.c = e->c.p,
+                       .bias = e->bias.p,
+                       .stride = e->c.stride,
+                       .batch_stride = e->c.batch_stride,
+                       .alpha = (float)e->alpha.value,
+                       .slope = e->slope,
+                       .type = e->c.type,
+                       .bias_type = e->bias.type,
+                       .activation = e->activation,
+                       .vector = e->c.vector};
 }
 
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
@@ -112,14 +128,15 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
                   .counters = lo_cuda(ctx)->counters,
-                  .pitch = (p->n + 3) / 4 * 4,
-                  .e = epilogue(&p->epilogue, &p->c, p->k)};
-  g.e.row_sum = lo_cuda_view(&p->row_sum);
-  g.e.scale_a = lo_cuda_view(&p->scale_a);
-  g.e.scale_b = lo_cuda_view(&p->scale_b);
-  g.e.zero_a = lo_cuda_view(&p->zero_a);
-  g.e.scale_c = lo_cuda_view(&p->scale_c);
+                  .pitch = (p->n + 3) / 4 * 4};
+  set_epilogue(&g.e, &p->epilogue, &p->c, p->k);
+  set_view(&g.e.row_sum, &p->row_sum);
+  set_view(&g.e.scale_a, &p->scale_a);
+  set_view(&g.e.scale_b, &p->scale_b);
+  set_view(&g.e.zero_a, &p->zero_a);
+  set_view(&g.e.scale_c, &p->scale_c);
   if (plan->kernel->copies) LO_TRY(move_operands(ctx, p, &g, memory + plan->copies, what));
+  g.plain = plain(&g.e);
   return launch(ctx, plan, &g, what);
 }
 
@@ -127,7 +144,7 @@ static layerops_status run_alone(layerops_context *ctx, const lo_product *p, con
   lo_cuda_plan plan;
   char *memory;
   LO_TRY(lo_cuda_plan_product(ctx, p, &plan));
-  LO_TRY(scratch(ctx, plan.bytes, &memory));
+  LO_TRY(lo_cuda_scratch(ctx, plan.bytes, &memory));
   return run(ctx, p, &plan, memory, what);
 }
 
@@ -240,7 +257,7 @@ layerops_status lo_cuda_linear_backward(layerops_context *ctx,
   char *memory;
   LO_TRY(plan_backward(ctx, &b));
   const char *kernel = ctx->kernel;
-  LO_TRY(scratch(ctx, b.bytes, &memory));
+  LO_TRY(lo_cuda_scratch(ctx, b.bytes, &memory));
   LO_TRY(run_backward(ctx, &b, memory));
   if (*kernel) ctx->kernel = kernel; /* the product's, not dZ's */
   return LAYEROPS_OK;
@@ -302,12 +319,12 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                  .column = w->column->native,
                  .m = q.m,
                  .tiles_m = lo_ceil_div(q.m, kernel->bm),
-                 .block_rows = q.block_rows,
-                 .e = epilogue(&e, &a->y, a->x.cols)};
+                 .block_rows = q.block_rows};
+  set_epilogue(&p.e, &e, &a->y, a->x.cols);
   int64_t count = p.tiles_m * p.block_rows;
   for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
-    lo_cu_grid grid = {
-        .x = count - p.tile0 < LARGEST_GRID ? count - p.tile0 : LARGEST_GRID, .y = 1, .z = 1};
+    int64_t left = count - p.tile0;
+    lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID, .y = 1, .z = 1};
     LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
                          "bsr_linear_forward"));
   }

@@ -1,47 +1,84 @@
 /* Softmax and the losses: grids, scratch memory, kernels by the length of a row. */
 #include <config.h>
 
+#include <string.h>
+
 #include "backends/cuda/cuda.h"
 
-/* How rows are shared out. */
-typedef struct row_kernel {
+/* ---- How a row is held, by its length alone. */
+typedef struct line {
   lo_kernel base;
-  int row_threads;
-} row_kernel;
+  int threads, quads, blocks;
+} line;
 
-static const char *refuse_long(layerops_context *ctx, const void *problem) {
-  const char *reason = lo_cuda_shut_out(ctx, "row_by_warp");
-  if (reason) return reason;
-  return *(const int64_t *)problem > 1024 ? "rows of more than 1024 columns keep a warp too long"
-                                          : NULL;
+static const char *refuse(layerops_context *ctx, const void *cols, const char *name, int threads,
+                          int quads, int held) {
+  bool forced = !strncmp(lo_cuda(ctx)->forced, "row_", 4); /* not by the name of a product's */
+  if (forced && strcmp(lo_cuda(ctx)->forced, name)) return lo_cuda_shut_out(ctx, name);
+  return held && *(const int64_t *)cols > 4 * threads * quads ? "rows are longer" : NULL;
 }
 
-static const row_kernel row_kernels[] = {
-    {{"row_by_warp", refuse_long}, 32},
-    {{"row_by_block", NULL}, 256},
+#define NAME(THREADS, QUADS) "row_" #THREADS "x" #QUADS
+#define X(THREADS, QUADS, HELD, BLOCKS)                                                            \
+  static const char *refuse_##THREADS##x##QUADS(layerops_context *ctx, const void *cols) {         \
+    return refuse(ctx, cols, NAME(THREADS, QUADS), THREADS, QUADS, HELD);                          \
+  }
+LO_CU_LINES(X)
+#undef X
+static const line lines[] = {
+#define X(THREADS, QUADS, HELD, BLOCKS)                                                            \
+  {{NAME(THREADS, QUADS), refuse_##THREADS##x##QUADS}, THREADS, QUADS, BLOCKS},
+    LO_CU_LINES(X)
+#undef X
 };
 
-static int choose_row_threads(layerops_context *ctx, int64_t cols) {
-  return ((const row_kernel *)LO_SELECT(ctx, row_kernels, &cols))->row_threads;
+/* The line, and a grid of blocks of 256 threads: as many as run at once, since each has much to do
+ * at its end. */
+static layerops_status choose(layerops_context *ctx, int64_t rows, int64_t cols, int *number,
+                              lo_cu_grid *grid) {
+  const line *l = LO_SELECT(ctx, lines, &cols);
+  if (!l)
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
+                   "no kernel takes rows of %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
+                   (long long)cols, lo_cuda(ctx)->forced);
+  int64_t each = 256 / l->threads, blocks = (rows + each - 1) / each;
+  int64_t most = l->blocks * (int64_t)lo_cuda(ctx)->device->sms;
+  *number = (int)(l - lines);
+  *grid = (lo_cu_grid){.x = blocks < 1      ? 1
+                            : blocks < most ? blocks
+                                            : most,
+                       .y = 1,
+                       .z = 1,
+                       .threads = 256};
+  return LAYEROPS_OK;
 }
 
-/* Blocks of 256 threads for the rows; few enough that one warp can sum what they leave behind. */
-static int row_blocks(layerops_context *ctx, int64_t rows, int row_threads) {
-  int64_t each = 256 / row_threads, blocks = (rows + each - 1) / each;
-  int64_t most = 8 * (int64_t)lo_cuda(ctx)->device->sms;
-  return (int)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+/* Whether rows of all these views, or absent ones, are made of quads that may be moved at once. */
+static int whole(int64_t cols, const lo_cu_view *a, const lo_cu_view *b, const lo_cu_view *c) {
+  return cols % 4 == 0 && (!a->p || a->vector) && (!b->p || b->vector) && (!c->p || c->vector);
 }
 
 layerops_status lo_cuda_softmax(layerops_context *ctx, const layerops_softmax_args *a) {
-  lo_cu_softmax p = {lo_cuda_view(&a->x), lo_cuda_view(&a->y), a->log};
-  int threads = choose_row_threads(ctx, a->x.cols);
-  lo_cu_grid grid = {row_blocks(ctx, a->x.rows, threads), 1, 1, 256, 0};
-  return lo_cuda_check(ctx, lo_cu_run_softmax_rows(&p, threads, grid, lo_cuda(ctx)->stream),
+  lo_cu_softmax p = {.x = lo_cuda_view(&a->x), .y = lo_cuda_view(&a->y), .log = a->log};
+  p.whole = whole(p.x.cols, &p.x, &p.y, &p.y);
+  int number = 0;
+  lo_cu_grid grid;
+  LO_TRY(choose(ctx, a->x.rows, a->x.cols, &number, &grid));
+  return lo_cuda_check(ctx, lo_cu_run_softmax_rows(&p, number, grid, lo_cuda(ctx)->stream),
                        "softmax");
 }
 
+/* Labels that a warp counts at a time: eight a lane at least, and enough that few blocks take two.
+ */
+static int64_t slice_of(int64_t rows, int64_t blocks) {
+  int64_t each = (rows + blocks - 1) / blocks;
+  return each < 256 ? 256 : (each + 31) / 32 * 32;
+}
+
 layerops_status lo_cuda_cross_entropy(layerops_context *ctx, const layerops_cross_entropy_args *a) {
-  int threads = choose_row_threads(ctx, a->logits.cols);
+  int number = 0;
+  lo_cu_grid grid;
+  LO_TRY(choose(ctx, a->logits.rows, a->logits.cols, &number, &grid));
   lo_cu_cross_entropy p = {
       .logits = lo_cuda_view(&a->logits),
       .probabilities = lo_cuda_view(&a->probabilities),
@@ -55,17 +92,17 @@ layerops_status lo_cuda_cross_entropy(layerops_context *ctx, const layerops_cros
       .ignore = a->ignore_label.kind ? (int64_t)a->ignore_label.value : INT64_MIN,
       .grad_scale = lo_cuda_scalar(&a->grad_scale),
       .mean = a->reduction == LAYEROPS_MEAN,
-      .count_blocks = (int)(a->logits.rows < 256 * 256 ? (a->logits.rows + 255) / 256 : 256),
-      .row_blocks = row_blocks(ctx, a->logits.rows, threads),
+      .meeting = lo_cuda(ctx)->meeting,
   };
-  if (p.count_blocks < 1) p.count_blocks = 1;
-  layerops_buffer *scratch;
-  LO_TRY(lo_workspace(ctx, 4 * ((int64_t)p.count_blocks + 2 * p.row_blocks), &scratch));
-  p.counts = scratch->native;
-  p.loss_parts = (float *)(p.counts + p.count_blocks);
-  p.correct_parts = p.counts + p.count_blocks + p.row_blocks;
+  p.slice = slice_of(p.m, grid.x);
+  p.slices = (unsigned)((p.m + p.slice - 1) / p.slice);
+  p.whole = whole(p.n, &p.logits, &p.probabilities, &p.dlogits);
+  char *scratch;
+  LO_TRY(lo_cuda_scratch(ctx, 8 * grid.x, &scratch));
+  p.loss_parts = (float *)scratch;
+  p.correct_parts = (int *)(p.loss_parts + grid.x);
   p.fault = p.labels ? lo_cuda_label_fault(ctx, p.n) : NULL;
-  return lo_cuda_check(ctx, lo_cu_run_cross_entropy_rows(&p, threads, lo_cuda(ctx)->stream),
+  return lo_cuda_check(ctx, lo_cu_run_cross_entropy_rows(&p, number, grid, lo_cuda(ctx)->stream),
                        "cross_entropy");
 }
 
@@ -79,11 +116,10 @@ layerops_status lo_cuda_mse(layerops_context *ctx, const layerops_mse_args *a) {
                  .grad_scale = lo_cuda_scalar(&a->grad_scale)};
   lo_cuda_flatten((lo_cu_view *[]){&p.y, &p.target, &p.dy}, 3);
   ctx->kernel = "mse_quads";
-  p.blocks = (int)lo_cuda_quads(ctx, &p.y).x;
-  if (p.loss) {
-    layerops_buffer *scratch;
-    LO_TRY(lo_workspace(ctx, 4 * (int64_t)p.blocks, &scratch));
-    p.parts = scratch->native;
-  }
-  return lo_cuda_check(ctx, lo_cu_run_mse_all(&p, lo_cuda(ctx)->stream), "mse");
+  p.meeting = lo_cuda(ctx)->meeting;
+  lo_cu_grid grid = lo_cuda_quads(ctx, &p.y);
+  char *scratch;
+  LO_TRY(lo_cuda_scratch(ctx, p.loss ? 4 * grid.x : 0, &scratch));
+  p.parts = (float *)scratch;
+  return lo_cuda_check(ctx, lo_cu_run_mse_all(&p, grid, lo_cuda(ctx)->stream), "mse");
 }

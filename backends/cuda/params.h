@@ -29,6 +29,17 @@ typedef struct lo_cu_epilogue {
   float slope, derivative_slope;
 } lo_cu_epilogue;
 
+/* The epilogue of most products, within the first lines of a kernel's parameters: C = act(alpha acc
+ * + bias). Each line of parameters that is touched first costs a trip to memory. */
+typedef struct lo_cu_plain {
+  void *c; /* NULL: the epilogue is another, or alpha or beta lie in memory */
+  const void *bias;
+  lo_i64 stride, batch_stride; /* of C */
+  float alpha, slope;
+  int type, bias_type, activation;
+  int vector; /* four neighbours of C may be stored at once */
+} lo_cu_plain;
+
 /* An operand of a product: rows of op(A), or columns of op(B), by k. */
 typedef struct lo_cu_operand {
   const void *p;
@@ -36,7 +47,7 @@ typedef struct lo_cu_operand {
   lo_i64 stride, batch_stride;
   int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
   int vector;  /* four neighbours may be moved at once */
-  int vector8; /* eight */
+  int vector8; /* 16 bytes */
 } lo_cu_operand;
 
 typedef struct lo_cu_gemm {
@@ -52,6 +63,7 @@ typedef struct lo_cu_gemm {
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
   lo_i64 pitch;        /* n, rounded up to 4 */
+  lo_cu_plain plain;
   lo_cu_epilogue e;
 } lo_cu_gemm;
 
@@ -88,18 +100,32 @@ typedef struct lo_cu_bsr {
  * step takes a block alone. Both are fitted to times on an H200 (2026-11). X(BM, BN, BK,
  * TM, TN, LX, BLOCKS, RATE, WAIT) */
 #define LO_CU_TILES(X)                                                                             \
-  X(128, 128, 8, 8, 8, 8, 2, 66, 900)                                                              \
+  X(128, 128, 8, 16, 8, 8, 2, 70, 1350)                                                            \
   X(128, 32, 16, 8, 4, 8, 5, 60, 1400)                                                             \
   X(32, 128, 16, 4, 8, 8, 5, 58, 1500)                                                             \
   X(64, 64, 16, 8, 4, 8, 5, 62, 1300)                                                              \
   X(32, 32, 32, 4, 4, 8, 8, 53, 1400)
 
-/* The tiles of the tensor cores' main loop, in steps of 32: a warp has WM x WN outputs. RATE_K8 and
- * RATE_K16 are of Turing's instruction and the longer one. X(BM, BN, WM, WN, BLOCKS, RATE_K8,
- * RATE_K16, WAIT) */
+/* The tiles of the tensor cores' main loop through registers, in steps of 64 bytes of k: a warp has
+ * WM x WN outputs, BLOCKS fit on an SM. RATE_K8 and RATE_INT8 are of Turing's instructions, RATE of
+ * the longer one of 16-bit operands; WAIT, FIXED: plan.h. Fitted to times on an H200 (2026-11).
+ * X(BM, BN, WM, WN, BLOCKS, RATE_K8, RATE_INT8, WAIT, FIXED) */
 #define LO_CU_MMA_TILES(X)                                                                         \
-  X(128, 128, 64, 64, 2, 58, 40, 1600)                                                             \
-  X(64, 64, 32, 32, 4, 36, 21, 750)
+  X(256, 128, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 256, 64, 64, 1, 71, 95, 1220, 1500)                                                       \
+  X(128, 64, 64, 32, 2, 45, 72, 700, 1500)                                                         \
+  X(64, 64, 32, 32, 3, 32, 65, 620, 1500)
+
+/* X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_MMA_K16_TILES(X)                                                                     \
+  X(128, 64, 64, 32, 2, 30, 1000, 4000)                                                            \
+  X(64, 64, 32, 32, 3, 25, 700, 3000)
+
+/* 8-bit operands that do not both run along k. X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_MMA_ANY_INT8_TILES(X) X(64, 64, 32, 32, 2, 20, 4000, 4000)
+
+/* Bytes of shared memory of a block: two stages. */
+#define LO_CU_MMA_SHARED(BM, BN) (128 * (BM + BN))
 
 /* The tiles of the asynchronous main loop, in steps of LO_CU_ASYNC_STEP bytes of k: a warp has
  * WM x WN outputs; STAGES steps are in shared memory and RING fragments of A in a warp's registers,
@@ -117,6 +143,31 @@ typedef struct lo_cu_bsr {
   X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
   X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
+
+/* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
+ * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
+#define LO_CU_TRIPLE_TILES(X)                                                                      \
+  X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
+  X(64, 64, 32, 32, 2, 42, 1750)
+
+/* The tiles whose k is sliced over WARPS warps, each with STAGES stages of 128 bytes of k; a block
+ * takes (BM + BN) 128 STAGES WARPS bytes of shared memory. X(BM, BN, WARPS, STAGES) */
+#define LO_CU_SLICED_TILES(X)                                                                      \
+  X(16, 16, 8, 2)                                                                                  \
+  X(16, 32, 8, 1)                                                                                  \
+  X(32, 32, 8, 1)                                                                                  \
+  X(64, 32, 4, 1)
+
+/* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
+enum {
+  LO_SLICED_F16,
+  LO_SLICED_BF16,
+  LO_SLICED_TF32,
+  LO_SLICED_S8,
+  LO_SLICED_U8,
+  LO_SLICED_F32,
+  LO_SLICED_TYPES
+};
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
@@ -156,9 +207,33 @@ typedef struct lo_cu_fill {
   lo_cu_scalar value;
 } lo_cu_fill;
 
+/* How rows are held: by THREADS threads in QUADS registers of four elements each; one that is
+ * longer than the last of them goes through such registers twice (HELD 0). A row is taken by the
+ * first that holds it, whatever the number of rows. X(THREADS, QUADS, HELD) */
+#define LO_CU_LINES(X)                                                                             \
+  X(4, 1, 1, 4)                                                                                    \
+  X(8, 1, 1, 4)                                                                                    \
+  X(32, 1, 1, 4)                                                                                   \
+  X(32, 2, 1, 4)                                                                                   \
+  X(32, 4, 1, 4)                                                                                   \
+  X(32, 8, 1, 3)                                                                                   \
+  X(256, 2, 1, 4)                                                                                  \
+  X(256, 4, 1, 4)                                                                                  \
+  X(256, 8, 1, 2)                                                                                  \
+  X(256, 3, 0, 4)
+
+/* Where the blocks of one launch meet: zero before it, and zeroed by the block that ends last. One
+ * for each context, whose launches come one after the other. */
+typedef struct lo_cu_meeting {
+  unsigned arrived; /* blocks that are done */
+  unsigned taken;   /* slices of the labels that are begun */
+  lo_u64 counted;   /* slices that are done, and the rows that count in them */
+} lo_cu_meeting;
+
 typedef struct lo_cu_softmax {
   lo_cu_view x, y;
   int log;
+  int whole; /* rows are made of quads that may be moved at once, in all views */
 } lo_cu_softmax;
 
 typedef struct lo_cu_cross_entropy {
@@ -170,10 +245,11 @@ typedef struct lo_cu_cross_entropy {
   lo_i64 ignore; /* beyond int: nothing is ignored */
   lo_cu_scalar grad_scale;
   int mean;
-  /* scratch: rows that count, of count_blocks parts; sums of row_blocks parts */
-  int *counts;
-  int count_blocks, row_blocks;
-  float *loss_parts;
+  int whole;       /* as lo_cu_softmax's */
+  unsigned slices; /* of the labels */
+  lo_i64 slice;    /* labels of one */
+  lo_cu_meeting *meeting;
+  float *loss_parts; /* scratch: a number for each block */
   int *correct_parts;
   lo_u64 *fault;
 } lo_cu_cross_entropy;
@@ -183,8 +259,8 @@ typedef struct lo_cu_mse {
   float *loss;
   double r;
   lo_cu_scalar grad_scale;
-  float *parts;
-  int blocks;
+  lo_cu_meeting *meeting;
+  float *parts; /* scratch: a sum for each block */
 } lo_cu_mse;
 
 typedef struct lo_cu_sgd {

@@ -64,7 +64,8 @@ static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
 /* A row's bits must not depend on how many there are: one main loop for all of a kind. */
 static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo_cuda_kernel *k) {
   int architecture = lo_cuda(ctx)->architecture;
-  int cores = architecture >= 80 ? LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
+  int cores =
+      architecture >= 80 ? LO_KIND_F32 | LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
   if (k->sliced) return "the call asks for batch invariance";
   return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
 }
@@ -87,6 +88,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (!(k->kinds & kinds_of(p))) return "operands are of another type";
   if (architecture < k->from) return "the architecture lacks its instructions";
   if (architecture > k->to) return "a later architecture has a better one";
+  if (!lo_cuda_resident(architecture, k)) return "a block is larger than an SM of Turing";
   if (!(k->orders >> (2 * p->trans_a + p->trans_b) & 1))
     return "an operand does not run along the dimension that it wants";
   if ((reason = refuses_alignment(ctx, p, k))) return reason;
@@ -232,11 +234,17 @@ struct lo_cuda_plans {
   } slots[64];
 };
 
+/* Where a view's rows begin, in bytes, as far as their alignment goes. */
+static uint64_t places_of(const layerops_matrix *m) {
+  uint64_t distances =
+      (m->rows == 1 ? 0 : (uint64_t)m->stride) | (m->batch == 1 ? 0 : (uint64_t)m->batch_stride);
+  return (uintptr_t)lo_address(m) | distances * lo_type_bytes(m->type);
+}
+
 /* The alignment of both operands' rows: 1 to 16 bytes. */
 static int64_t alignment_of(const lo_product *p) {
-  int bytes = 16;
-  while (bytes > 1 && !(aligned(&p->a, bytes) && aligned(&p->b, bytes))) bytes /= 2;
-  return bytes;
+  uint64_t all = 16 | places_of(&p->a) | places_of(&p->b);
+  return (int64_t)(all & -all);
 }
 
 static key key_of(const lo_product *p) {

@@ -11,6 +11,7 @@
 /* What multiplies. */
 typedef enum lo_cuda_unit {
   LO_UNIT_FMA,      /* ordinary cores, f32 */
+  LO_UNIT_TRIPLE,   /* f32 as three bf16 parts: six m16n8k16 */
   LO_UNIT_F16_K8,   /* m16n8k8, Turing's */
   LO_UNIT_F16_K16,  /* m16n8k16: f16 and bf16 */
   LO_UNIT_TF32_K8,  /* m16n8k8 */
@@ -39,8 +40,8 @@ typedef struct lo_cuda_kernel {
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
-  int shared; /* bytes of dynamic shared memory */
-  int blocks; /* that an SM holds at once */
+  int blocks;          /* that an SM holds at once, by their registers */
+  int threads, shared; /* of a block; bytes. 0: little, whatever the SM */
   /* Its time: the share, in percent, of the unit's rate that an SM full of its blocks reaches;
    * clocks that a step takes a block alone; clocks of a block around its steps. */
   int rate, wait, fixed;
@@ -59,6 +60,10 @@ typedef struct lo_cuda_plan {
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */
   int64_t copies;               /* where in it copies of operands begin */
 } lo_cuda_plan;
+
+/* How many blocks an SM holds at once: 0 where a T4, whose limits LAYEROPS_CUDA_ARCH=75 imposes,
+ * has no room for one. */
+int lo_cuda_resident(int architecture, const lo_cuda_kernel *k);
 
 /* The clocks of a product with k in `split` parts of `slice`, but for what all kernels have alike.
  */

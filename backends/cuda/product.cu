@@ -6,21 +6,39 @@
 #include "backends/cuda/epilogue.cuh"
 #include "backends/cuda/launch.h"
 
-int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
-  void *arguments[] = {(void *)params};
-  return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
+/* More than 48 KB of shared memory, what is declared included, must be asked for, once for each
+ * kernel and device. */
+static int allow_shared(const void *kernel, unsigned bytes) {
+  enum { KERNELS = 512, DEVICES = 64 };
+  static struct {
+    const void *kernel;
+    unsigned long long devices;
+  } asked[KERNELS];
+  int device;
+  int error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  unsigned long long bit = device < DEVICES ? 1ull << device : 0, *devices = NULL;
+  unsigned at = (unsigned)((lo_u64)kernel >> 4) % KERNELS;
+  for (int i = 0; i < KERNELS && !devices; i++, at = (at + 1) % KERNELS) {
+    const void *found = NULL;
+    if (__atomic_compare_exchange_n(&asked[at].kernel, &found, kernel, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE) ||
+        found == kernel)
+      devices = &asked[at].devices;
+  }
+  if (devices && __atomic_load_n(devices, __ATOMIC_ACQUIRE) & bit) return cudaSuccess;
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  if (error == cudaSuccess && devices) __atomic_fetch_or(devices, bit, __ATOMIC_ACQ_REL);
+  return error;
 }
 
-int lo_cu_allow_shared(const void *kernel, unsigned bytes, unsigned long long *devices) {
-  int device;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  unsigned long long bit = 1ull << device % 64;
-  if (device < 64 && __atomic_load_n(devices, __ATOMIC_RELAXED) & bit) return cudaSuccess;
-  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-  if (error == cudaSuccess) __atomic_fetch_or(devices, bit, __ATOMIC_RELAXED);
-  return error;
+int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
+  void *arguments[] = {(void *)params};
+  const unsigned declared = 8 * 1024; /* at most */
+  int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
+  if (error) return error;
+  return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
+                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */

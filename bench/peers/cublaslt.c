@@ -1,10 +1,12 @@
-/* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept;
-   bias, ReLU and tanh GELU in its own epilogue, the activations that it lacks in one more kernel.
-   Measured as graphs of launches, so that the host does not show. */
+/* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept, as
+   warm or cold as the row is measured; bias, ReLU and GELU (its tanh form) in its own epilogue, the
+   activations that it lacks in one more kernel. 8-bit integers: a matmul to int32, and one kernel
+   that scales, adds the bias, activates and rounds to 8 bits. */
 #include <config.h>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,146 +15,260 @@
 #include "bench/peers/cublaslt_activation.h"
 
 #define WORKSPACE      ((size_t)64 << 20)
-#define MAX_ALGORITHMS 32
-#define GRAPH_CALLS    20
+#define MAX_ALGORITHMS 16
+#define TRIAL_CALLS    2 /* of a graph that tries an algorithm, at least, */
+#define TRIAL_SECONDS  0.004
+#define TRIALS         5
 
+/* A, B and their product, what is summed in, and what alpha is. */
 struct type {
   const char *name;
-  cudaDataType_t type;
-  size_t size;
+  cudaDataType_t in, out, scale;
+  cublasComputeType_t compute;
 };
 
 static const struct type types[] = {
-    {"f32", CUDA_R_32F, 4}, {"f16", CUDA_R_16F, 2}, {"bf16", CUDA_R_16BF, 2}};
+    {"f32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {"tf32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32},
+    {"f16", CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {"bf16", CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {"int8", CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
+};
+
+enum { NONE, RELU, LEAKY_RELU, GELU, GELU_TANH };
+
+/* From [m,k] to [m,n]; a chain has a second product that leads back. */
+struct product {
+  cublasLtMatmulDesc_t operation;
+  cublasLtMatrixLayout_t w, x, y;
+  cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
+  int count, fastest;
+  int64_t m, n;
+};
 
 struct state {
   struct bench_layer layer;
   const struct type *type;
   int after; /* the activation that a kernel of its own does, 0: none */
   cublasLtHandle_t handle;
-  cudaStream_t stream;
-  cublasLtMatmulDesc_t operation;
-  cublasLtMatrixLayout_t w_layout, x_layout, y_layout;
   cublasLtMatmulPreference_t preference;
-  void *x, *w, *bias, *y, *workspace;
-  cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
-  int count, fastest;
-  cudaGraphExec_t graph; /* GRAPH_CALLS calls of the algorithm graph_way */
-  int graph_way;
+  struct product products[2];
+  int product_count;
+  void *workspace, *sums; /* sums: of integers, int32 */
+  cudaGraphExec_t graph;
 };
 
-static bool set(struct state *s, cublasLtMatmulDescAttributes_t attribute, const void *value,
+/* ---- one call ---- */
+
+static bool set(struct product *p, cublasLtMatmulDescAttributes_t attribute, const void *value,
                 size_t size) {
-  return !cublasLtMatmulDescSetAttribute(s->operation, attribute, value, size);
+  return !cublasLtMatmulDescSetAttribute(p->operation, attribute, value, size);
+}
+
+static cublasLtEpilogue_t epilogue_of(const struct state *s) {
+  const int activation = s->layer.row->activation;
+  if (s->type->out == CUDA_R_32I) return CUBLASLT_EPILOGUE_DEFAULT;
+  return activation == RELU                              ? CUBLASLT_EPILOGUE_RELU_BIAS
+         : activation == GELU || activation == GELU_TANH ? CUBLASLT_EPILOGUE_GELU_BIAS
+                                                         : CUBLASLT_EPILOGUE_BIAS;
 }
 
 /* cuBLASLt is column-major: it sees Y^T = W X^T, W^T [k,n] transposed. */
-static bool describe(struct state *s) {
-  const struct bench_row *row = s->layer.row;
-  uint64_t m = (uint64_t)row->m, n = (uint64_t)row->n, k = (uint64_t)row->k;
-  cublasOperation_t transposed = CUBLAS_OP_T;
-  cublasLtEpilogue_t epilogue = row->activation == 1   ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                : row->activation == 4 ? CUBLASLT_EPILOGUE_GELU_BIAS
-                                                       : CUBLASLT_EPILOGUE_BIAS;
-  s->after = epilogue == CUBLASLT_EPILOGUE_BIAS ? row->activation : 0;
-  size_t workspace = WORKSPACE;
-  return !cublasLtMatmulDescCreate(&s->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F) &&
-         set(s, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) &&
-         set(s, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) &&
-         set(s, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &s->bias, sizeof s->bias) &&
-         !cublasLtMatrixLayoutCreate(&s->w_layout, s->type->type, k, n, (int64_t)k) &&
-         !cublasLtMatrixLayoutCreate(&s->x_layout, s->type->type, k, m, (int64_t)k) &&
-         !cublasLtMatrixLayoutCreate(&s->y_layout, s->type->type, n, m, (int64_t)n) &&
-         !cublasLtMatmulPreferenceCreate(&s->preference) &&
-         !cublasLtMatmulPreferenceSetAttribute(
-             s->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+static bool describe(struct state *s, struct product *p, int64_t n, int64_t k) {
+  const struct type *t = s->type;
+  const uint64_t rows = (uint64_t)s->layer.row->m, un = (uint64_t)n, uk = (uint64_t)k;
+  const cublasOperation_t transposed = CUBLAS_OP_T;
+  const cublasLtEpilogue_t epilogue = epilogue_of(s);
+  s->after = epilogue == CUBLASLT_EPILOGUE_BIAS ? s->layer.row->activation : NONE;
+  p->m = s->layer.row->m;
+  p->n = n;
+  return !cublasLtMatmulDescCreate(&p->operation, t->compute, t->scale) &&
+         set(p, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) &&
+         set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) &&
+         !cublasLtMatrixLayoutCreate(&p->w, t->in, uk, un, k) &&
+         !cublasLtMatrixLayoutCreate(&p->x, t->in, uk, rows, k) &&
+         !cublasLtMatrixLayoutCreate(&p->y, t->out, un, rows, n);
 }
 
-static bool upload(const struct state *s, void **device, const void *host, int64_t elements) {
-  size_t bytes = (size_t)elements * s->type->size;
-  return !cudaMalloc(device, bytes) &&
-         (!host || !cudaMemcpy(*device, host, bytes, cudaMemcpyHostToDevice));
+static bool finish(struct state *s, const struct product *p, const struct bench_step *step) {
+  const cudaStream_t stream = s->layer.list->stream;
+  if (s->sums)
+    return bench_cuda_requantise(s->sums, step->y, p->m, p->n, s->layer.scale_x, step->scale_w,
+                                 step->bias, s->layer.scale_y, s->layer.row->activation, stream);
+  return !s->after || bench_cuda_activation(step->y, p->m * p->n, s->layer.dtype, s->after, stream);
 }
 
-static bool call(struct state *s, int way) {
-  float one = 1, zero = 0;
-  if (cublasLtMatmul(s->handle, s->operation, &one, s->w, s->w_layout, s->x, s->x_layout, &zero,
-                     s->y, s->y_layout, s->y, s->y_layout, &s->found[way].algo, s->workspace,
-                     WORKSPACE, s->stream))
+static bool call(struct state *s, const struct bench_step *step, int way) {
+  struct product *p = &s->products[step->layer];
+  const float one = 1, zero = 0;
+  const int32_t one_of_integers = 1, zero_of_integers = 0;
+  const bool integers = s->sums != NULL;
+  void *y = integers ? s->sums : step->y;
+  if (!integers && !set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &step->bias, sizeof step->bias))
     return false;
-  return !s->after || bench_cuda_activation(s->y, s->layer.row->m * s->layer.row->n, s->layer.dtype,
-                                            s->after, s->stream);
+  const void *alpha = integers ? (const void *)&one_of_integers : &one;
+  const void *beta = integers ? (const void *)&zero_of_integers : &zero;
+  return !cublasLtMatmul(s->handle, p->operation, alpha, step->w, p->w, step->x, p->x, beta, y,
+                         p->y, y, p->y, &p->found[way].algo, s->workspace, WORKSPACE,
+                         s->layer.list->stream) &&
+         finish(s, p, step);
 }
+
+/* ---- graphs ---- */
 
 static void drop_graph(struct state *s) {
   if (s->graph) cudaGraphExecDestroy(s->graph);
   s->graph = NULL;
 }
 
-static bool make_graph(struct state *s, int way) {
+/* The first `count` steps; all of them in the fastest ways, or those of one layer in one way. */
+static bool record(struct state *s, int64_t count, int layer, int way) {
+  const struct bench_steps_list *list = s->layer.list;
+  const cudaStream_t stream = list->stream;
   cudaGraph_t graph = NULL;
   bool good = true;
   drop_graph(s);
-  s->graph_way = way;
-  if (cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeThreadLocal)) return false;
-  for (int i = 0; good && i < GRAPH_CALLS; i++) good = call(s, way);
-  good = !cudaStreamEndCapture(s->stream, &graph) && good &&
-         !cudaGraphInstantiate(&s->graph, graph, 0);
+  if (cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)) return false;
+  for (int64_t i = 0; good && i < count; i++) {
+    const struct bench_step *step = &list->steps[i];
+    if (layer < 0 || step->layer == layer)
+      good = call(s, step, layer < 0 ? s->products[step->layer].fastest : way);
+  }
+  good =
+      !cudaStreamEndCapture(stream, &graph) && good && !cudaGraphInstantiate(&s->graph, graph, 0);
   if (graph) cudaGraphDestroy(graph);
   return good;
 }
 
-static bool run_way(void *state, int way, int64_t calls) {
+static bool replay(void *state) {
   struct state *s = state;
-  if (calls >= GRAPH_CALLS && (!s->graph || s->graph_way != way) && !make_graph(s, way))
-    return false;
-  for (; calls >= GRAPH_CALLS; calls -= GRAPH_CALLS)
-    if (cudaGraphLaunch(s->graph, s->stream)) return false;
-  for (; calls > 0; calls--)
-    if (!call(s, way)) return false;
-  return !cudaStreamSynchronize(s->stream);
+  return !cudaGraphLaunch(s->graph, s->layer.list->stream);
 }
 
-static bool run(void *state, int64_t calls) {
-  return run_way(state, ((struct state *)state)->fastest, calls);
+static double time_graph(struct state *s) {
+  return s->layer.list->time(s->layer.list->clock, replay, s);
 }
 
-static bool fetch(void *state) {
-  struct state *s = state;
-  size_t bytes = (size_t)(s->layer.row->m * s->layer.row->n) * s->type->size;
-  return !cudaMemcpy(s->layer.y, s->y, bytes, cudaMemcpyDeviceToHost);
+/* ---- the fastest algorithm ---- */
+
+/* So many calls that a repetition lasts some milliseconds, if the list has them. */
+static int64_t trial_calls(struct state *s, int layer, int way) {
+  const int64_t all = s->layer.list->count;
+  int64_t few = TRIAL_CALLS < all ? TRIAL_CALLS : all;
+  if (!record(s, few, layer, way)) return 0;
+  if (time_graph(s) < 0) return 0; /* loads the kernel */
+  double seconds = time_graph(s);
+  if (seconds < 0) return 0;
+  double wanted = TRIAL_SECONDS * (double)few / fmax(seconds, 1e-7);
+  return wanted >= (double)all ? all : wanted > (double)few ? (int64_t)wanted : few;
+}
+
+/* The least of a few repetitions behind a first one, which loads the kernel; of that one alone
+   where it is long. Negative: it failed. */
+static double try_way(struct state *s, int layer, int way, int64_t calls, double best) {
+  if (!record(s, calls, layer, way)) return -1;
+  double least = time_graph(s);
+  for (int i = 0; i < TRIALS && least >= 0 && least < 2 * TRIAL_SECONDS; i++) {
+    double seconds = time_graph(s);
+    if (seconds < 0) return -1;
+    least = fmin(least, seconds);
+    if (least > 1.3 * best) break;
+  }
+  return least;
+}
+
+static bool pick(struct state *s, int layer) {
+  struct product *p = &s->products[layer];
+  double best = INFINITY;
+  int64_t calls = 0;
+  p->fastest = -1;
+  for (int way = 0; way < p->count; way++) {
+    if (!calls) calls = trial_calls(s, layer, way);
+    double seconds = calls ? try_way(s, layer, way, calls, best) : -1;
+    cudaGetLastError(); /* an algorithm that cannot be launched leaves none behind */
+    if (seconds < 0 || seconds >= best) continue;
+    best = seconds;
+    p->fastest = way;
+  }
+  return p->fastest >= 0;
+}
+
+static bool find(struct state *s, struct product *p) {
+  return !cublasLtMatmulAlgoGetHeuristic(s->handle, p->operation, p->w, p->x, p->y, p->y,
+                                         s->preference, MAX_ALGORITHMS, p->found, &p->count) &&
+         p->count > 0;
+}
+
+/* ---- beginning and end ---- */
+
+static void close_product(struct product *p) {
+  cublasLtMatrixLayout_t layouts[] = {p->w, p->x, p->y};
+  for (int i = 0; i < 3; i++)
+    if (layouts[i]) cublasLtMatrixLayoutDestroy(layouts[i]);
+  if (p->operation) cublasLtMatmulDescDestroy(p->operation);
 }
 
 static void close_state(void *state) {
   struct state *s = state;
-  void *buffers[] = {s->x, s->w, s->bias, s->y, s->workspace};
-  cublasLtMatrixLayout_t layouts[] = {s->w_layout, s->x_layout, s->y_layout};
   drop_graph(s);
-  for (int i = 0; i < 5; i++) cudaFree(buffers[i]);
-  for (int i = 0; i < 3; i++)
-    if (layouts[i]) cublasLtMatrixLayoutDestroy(layouts[i]);
+  for (int i = 0; i < 2; i++) close_product(&s->products[i]);
+  cudaFree(s->workspace);
+  cudaFree(s->sums);
   if (s->preference) cublasLtMatmulPreferenceDestroy(s->preference);
-  if (s->operation) cublasLtMatmulDescDestroy(s->operation);
   if (s->handle) cublasLtDestroy(s->handle);
-  if (s->stream) cudaStreamDestroy(s->stream);
   free(s);
 }
 
-static bool build(struct state *s) {
+static bool allocate(struct state *s) {
   const struct bench_row *row = s->layer.row;
+  const int64_t widest = row->n > row->k ? row->n : row->k;
   int device = 0;
-  if (sscanf(s->layer.device, "cuda:%d", &device) != 1 || cudaSetDevice(device)) return false;
-  if (cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking) || cublasLtCreate(&s->handle) ||
-      cudaMalloc(&s->workspace, WORKSPACE) || !upload(s, &s->x, s->layer.x, row->m * row->k) ||
-      !upload(s, &s->w, s->layer.w, row->n * row->k) ||
-      !upload(s, &s->bias, s->layer.bias, row->n) || !upload(s, &s->y, s->layer.y, row->m * row->n))
-    return false;
-  if (!describe(s) || cublasLtMatmulAlgoGetHeuristic(
-                          s->handle, s->operation, s->w_layout, s->x_layout, s->y_layout,
-                          s->y_layout, s->preference, MAX_ALGORITHMS, s->found, &s->count))
-    return false;
-  s->fastest = bench_pick(s, run_way, s->count);
-  return s->fastest >= 0;
+  size_t workspace = WORKSPACE;
+  return sscanf(s->layer.device, "cuda:%d", &device) == 1 && !cudaSetDevice(device) &&
+         !cublasLtCreate(&s->handle) && !cudaMalloc(&s->workspace, WORKSPACE) &&
+         (s->type->out != CUDA_R_32I ||
+          !cudaMalloc(&s->sums, (size_t)(row->m * widest) * sizeof(int32_t))) &&
+         !cublasLtMatmulPreferenceCreate(&s->preference) &&
+         !cublasLtMatmulPreferenceSetAttribute(
+             s->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+}
+
+static const char *build(struct state *s) {
+  const struct bench_row *row = s->layer.row;
+  if (!allocate(s)) return "the device refused its memory";
+  for (int64_t i = 0; i < s->layer.list->count && i < 2; i++)
+    if (s->layer.list->steps[i].layer) s->product_count = 1;
+  s->product_count++;
+  for (int i = 0; i < s->product_count; i++) {
+    struct product *p = &s->products[i];
+    if (!describe(s, p, i ? row->k : row->n, i ? row->n : row->k) || !find(s, p))
+      return s->sums ? "it has no algorithm for 8 bits in these sizes"
+                     : "it has no algorithm for this layer";
+    if (!pick(s, i)) return "none of its algorithms runs";
+  }
+  return record(s, s->layer.list->count, -1, 0) ? NULL : "its calls cannot be recorded";
+}
+
+static const char *prepare(struct state *s) {
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (!strcmp(types[i].name, s->layer.dtype)) s->type = &types[i];
+  if (!s->type || s->layer.pattern) return "its product is dense, of f32, tf32, f16, bf16 or int8";
+  if (!s->layer.list || !s->layer.list->stream) return "its adapter measures recorded calls";
+  return build(s);
+}
+
+static void label_it(const struct state *s, char *label, size_t size) {
+  const size_t version = cublasLtGetVersion();
+  const struct product *p = s->products;
+  int used = snprintf(label, size, "cublaslt-%zu.%zu.%zu:%d-of-%d", version / 10000,
+                      version / 100 % 100, version % 100, p[0].fastest + 1, p[0].count);
+  if (s->product_count == 2 && used > 0 && (size_t)used < size)
+    used += snprintf(label + used, size - (size_t)used, ",%d-of-%d", p[1].fastest + 1, p[1].count);
+  if (used > 0 && (size_t)used < size)
+    snprintf(label + used, size - (size_t)used, "%s",
+             s->sums    ? "+requantise"
+             : s->after ? "+activation"
+                        : "");
 }
 
 static bool setup(const struct bench_layer *layer, void **state, char *label, size_t label_size,
@@ -163,20 +279,14 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
     return false;
   }
   s->layer = *layer;
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (!strcmp(types[i].name, layer->dtype)) s->type = &types[i];
-  if (!s->type || layer->pattern || !build(s)) {
-    snprintf(why, why_size,
-             layer->pattern || !s->type
-                 ? "its product is dense f32, f16 or bf16"
-                 : "it has no algorithm for this layer, or the device refused");
+  const char *refusal = prepare(s);
+  if (refusal) {
+    snprintf(why, why_size, "%s", refusal);
+    cudaGetLastError();
     close_state(s);
     return false;
   }
-  size_t version = cublasLtGetVersion();
-  snprintf(label, label_size, "cublaslt-%zu.%zu.%zu:%d-of-%d%s", version / 10000,
-           version / 100 % 100, version % 100, s->fastest + 1, s->count,
-           s->after ? "+activation" : "");
+  label_it(s, label, label_size);
   *state = s;
   return true;
 }
@@ -186,6 +296,5 @@ const struct bench_peer layerops_bench_peer = {.abi = BENCH_PEER_ABI,
                                                .name = "cublaslt",
                                                .weights = BENCH_PLAIN,
                                                .setup = setup,
-                                               .run = run,
-                                               .fetch = fetch,
+                                               .replay = replay,
                                                .close = close_state};

@@ -44,7 +44,8 @@ static inline layerops_status layerops_devices(layerops_device_info *list, size_
  * On the CPU a context has threads - 1 threads of its own, from its first large call until it is
  * closed. They have the affinity of the thread that made that call, block all signals, and sleep
  * some 50 us after a call. Where the system gives fewer, or none, the call runs on those there are.
- * In a child after fork an inherited context works with the calling thread alone. */
+ * In a child after fork an inherited context works with the calling thread alone. The bits of a
+ * result do not depend on the number of threads, nor on where they run. */
 
 /* Called with one complete line, without newline. level 1: a call; 2: a refusal and its reason. */
 typedef void (*layerops_log_fn)(void *user, int level, const char *line);
@@ -54,14 +55,30 @@ typedef void (*layerops_log_fn)(void *user, int level, const char *line);
 typedef void (*layerops_parallel_fn)(void *user, int64_t n, void (*body)(void *arg, int64_t i),
                                      void *arg);
 
+/* Where the context's own threads run on the CPU: each is bound to one core, with all its hardware
+ * threads, out of the cores that the thread which makes the first large call may run on. That
+ * thread itself is never bound; the core it is on then counts as its own. Cores are numbered as
+ * hwloc does, so that neighbours share caches and memory, and are given again where there are more
+ * threads. */
+typedef enum layerops_bind {
+  LAYEROPS_BIND_DEFAULT = 0, /* what LAYEROPS_CPU_BIND names, which is none where it is not set */
+  LAYEROPS_BIND_NONE = 1,    /* the system may move them */
+  LAYEROPS_BIND_COMPACT = 2, /* to the cores next to the caller's: they share caches */
+  LAYEROPS_BIND_SPREAD = 3,  /* at equal distances over all cores: caches and memories add up */
+  LAYEROPS_BIND_COUNT
+} layerops_bind;
+
 typedef struct layerops_open_args {
   const char *device;  /* NULL is "auto" */
   void *queue;         /* the user's CUstream or cl_command_queue (in order); NULL: own one */
   layerops_log_fn log; /* takes the verbose lines; NULL: stderr */
   void *log_user;
   int32_t verbose; /* as LAYEROPS_VERBOSE, which is used where this is 0 */
-  int32_t threads; /* CPU: threads at most; 0: OMP_NUM_THREADS, else all cores that cpuset and
-                      cgroup allow */
+  int32_t
+      threads; /* CPU: threads at most, the caller's counted, from 0 to 4096; 0: OMP_NUM_THREADS,
+                  else all cores that cpuset and cgroup allow. There are never more than 64 or the
+                  machine's hardware threads, whichever is more. With `parallel` this is instead
+                  the most tasks in a call of it, and nothing else limits them */
   layerops_parallel_fn parallel; /* CPU: used in place of the context's own threads */
   void *parallel_user;
   layerops_buffer *workspace; /* scratch memory; NULL: the context's own, which grows */
@@ -69,6 +86,9 @@ typedef struct layerops_open_args {
                  size_t alignment); /* host memory; NULL: the C library's */
   void (*release)(void *user, void *pointer);
   void *alloc_user;
+  int32_t bind; /* CPU: a layerops_bind. To bind is an error together with `parallel` and under
+                   LAYEROPS_CPU_PARALLEL=openmp, as those threads are not the context's own
+                   (OMP_PROC_BIND binds OpenMP's), and UNSUPPORTED where the system cannot bind */
 } layerops_open_args;
 
 /* Opens a context on a device. "auto" or NULL is LAYEROPS_DEVICE where that is set, else the first
@@ -110,7 +130,13 @@ LAYEROPS_API const char *layerops_last_kernel(layerops_context *ctx);
  * Memory of a device (on the CPU: 64-byte aligned host memory). Reference-counted: destroy drops
  * the caller's reference; memory goes when queued work that uses it is done. */
 
-/* bytes may be 0. The content of a created buffer is undefined. */
+/* bytes may be 0. The content of a created buffer is undefined.
+ *
+ * On a machine with several memories (NUMA) a page of host memory lies where the thread runs that
+ * touches it first. Where a context's threads are bound (open_args.bind), they touch the pages of
+ * each buffer that it creates with the C library's allocator and that has 256 KB or more for each
+ * of them: each thread one of as many equal parts, in the order in which operations divide rows.
+ * Otherwise pages lie where they are first written. */
 LAYEROPS_API layerops_status layerops_buffer_create(layerops_context *ctx, int64_t bytes,
                                                     layerops_buffer **buffer);
 /* Creates a buffer and fills it; `host` may be reused on return. */
@@ -155,13 +181,24 @@ LAYEROPS_API layerops_status layerops_event_elapsed(layerops_event *start, layer
 LAYEROPS_API void layerops_event_destroy(layerops_event *event);
 
 /* ---- Record and replay --------------------------------------------------------------------------
- * Between begin and end operations are checked and recorded, not run. A graph replays them in
- * order, without checks or lookups, on the context that recorded it. Buffers must live as long as
- * the graph. Host views, reads, writes and syncs cannot be recorded (ERROR_STATE). */
+ * Between begin and end operations are checked, prepared (layerops_prepare) and recorded, not run.
+ * One that is refused returns its error and is not in the graph. A graph replays the calls in
+ * order, without checks or lookups, on the context that recorded it: on CUDA as one CUDA graph (as
+ * a list where LAYEROPS_VERBOSE wants a line of each call), elsewhere as a list. Scalars that are
+ * elements of buffers are read when it replays. Buffers must live as long as the graph; its
+ * workspace it keeps itself, and only one context uses it, whose calls and replays come one after
+ * the other. A context may have any number of graphs, and they may be destroyed in any order, also
+ * when the context is closed and while a replay is on its way. Faults that a replay finds are told
+ * by the next sync or read.
+ *
+ * Host views, reads, writes and syncs cannot be recorded (STATE), nor can a context begin twice or
+ * replay while it records. Used by the context's thread. */
 LAYEROPS_API layerops_status layerops_record_begin(layerops_context *ctx);
+/* Where it fails the recording is over, and *graph is NULL; but a NULL `graph` is INVALID and the
+ * recording goes on. */
 LAYEROPS_API layerops_status layerops_record_end(layerops_context *ctx, layerops_graph **graph);
 LAYEROPS_API layerops_status layerops_graph_replay(layerops_graph *graph);
-LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph);
+LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph); /* NULL is allowed */
 
 /* ---- Logging ------------------------------------------------------------------------------------
  * LAYEROPS_VERBOSE=1 in the environment (or open_args.verbose) prints a line per call to stderr or

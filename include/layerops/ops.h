@@ -104,8 +104,8 @@ LAYEROPS_DECLARE_OP(gemm)
  * with the sum exact in int32. bias, residual and preact are of any float type, each on its own; Y
  * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated,
  * NaN becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for
- * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1, an absent
- * zero_x 0. The limit of k and what zero_x may be: as in gemm. */
+ * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1 (without
+ * scale_y, Y is rounded to whole numbers as it stands), an absent zero_x 0. The limit of k and what zero_x may be: as in gemm. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -382,6 +382,40 @@ typedef struct layerops_bsr_linear_forward_args {
   layerops_scalar alpha;
 } layerops_bsr_linear_forward_args;
 LAYEROPS_DECLARE_OP(bsr_linear_forward)
+
+/* ---- prepare: warms a call ----------------------------------------------------------------------
+ * Checks the call as the operation itself would, with the same errors, and makes what its first run
+ * would make, but runs nothing and writes to no operand. On CUDA that is the choice of kernels,
+ * their code, and the context's workspace; elsewhere the call is only checked.
+ * layerops_last_kernel then names the kernel.
+ *
+ * From then on this call, and any with the same operands present, shapes, strides, alignment and
+ * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA
+ * graph of the caller's own, on his stream (open_args.queue), where a call that is cold and needs
+ * more workspace is refused (STATE). The context must then outlive that graph, which must be launched
+ * in the order of the context's queue, and its workspace must not grow: prepare all calls first, or
+ * give it one (open_args.workspace).
+ *
+ * OUT_OF_MEMORY where a workspace of the user's own is too small. Host views cannot be prepared
+ * where they would be staged (STATE). Allowed while recording. `args` is the argument struct of
+ * `op`: layerops_gemm_args for LAYEROPS_OP_gemm. Used by the context's thread. */
+LAYEROPS_API layerops_status layerops_prepare_(layerops_context *ctx, layerops_op op,
+                                               const void *args, size_t size);
+static inline layerops_status layerops_prepare(layerops_context *ctx, layerops_op op,
+                                               const void *args) {
+  size_t size = 0;
+  switch (op) {
+#define LAYEROPS_OP_SIZE(name, number)                                                             \
+  case LAYEROPS_OP_##name:                                                                         \
+    size = sizeof(layerops_##name##_args);                                                         \
+    break;
+    LAYEROPS_OP_LIST(LAYEROPS_OP_SIZE)
+#undef LAYEROPS_OP_SIZE
+  case LAYEROPS_OP_COUNT:
+    break;
+  }
+  return layerops_prepare_(ctx, op, args, size);
+}
 
 #ifdef __cplusplus
 }

@@ -115,8 +115,8 @@ static double magnitude_of(layerops_type type, unsigned bits) {
   return ldexp(fraction, (exponent ? exponent : 1) - bias - digits);
 }
 
-/* All 2^15 magnitudes of f16 and bf16, computed once. */
-static double decode_half(layerops_type type, unsigned bits) {
+/* All 2^15 magnitudes of f16 or bf16, computed once. */
+static const double *magnitudes(layerops_type type) {
   static double all[2][0x8000];
   static bool ready;
   for (unsigned i = 0; !ready && i < 0x8000; i++) {
@@ -124,7 +124,11 @@ static double decode_half(layerops_type type, unsigned bits) {
     all[1][i] = magnitude_of(LAYEROPS_BF16, i);
   }
   ready = true;
-  double magnitude = all[type == LAYEROPS_BF16][bits & 0x7fff];
+  return all[type == LAYEROPS_BF16];
+}
+
+static double decode_half(layerops_type type, unsigned bits) {
+  double magnitude = magnitudes(type)[bits & 0x7fff];
   return bits >> 15 ? -magnitude : magnitude;
 }
 
@@ -135,18 +139,18 @@ static unsigned encode_half(layerops_type type, double x) {
   if (isnan(x)) return sign | infinity | 0x40u | (type == LAYEROPS_F16 ? 0x200u : 0);
   unsigned low = 0,
            high = infinity; /* low <= magnitude, and magnitude < high or high is infinity */
+  const double *all = magnitudes(type);
   if (isinf(x)) return sign | infinity;
   while (high - low > 1) {
     unsigned middle = (low + high) / 2;
-    if (decode_half(type, middle) <= magnitude)
+    if (all[middle] <= magnitude)
       low = middle;
     else
       high = middle;
   }
-  double below = decode_half(type, low);
+  double below = all[low];
   /* what infinity stands for when rounding: the number that would follow the largest */
-  double above =
-      high == infinity ? 2 * below - decode_half(type, low - 1) : decode_half(type, high);
+  double above = high == infinity ? 2 * below - all[low - 1] : all[high];
   double rest = magnitude - below, gap = above - magnitude;
   bool rounds_up = rest > gap || (rest == gap && (low & 1));
   return sign | (rounds_up ? high : low);
@@ -158,23 +162,23 @@ static double saturated(double x, double low, double high) {
 }
 
 void cf_encode(layerops_type type, double x, void *element) {
-  float f = (float)x;
-  int32_t i = (int32_t)saturated(x, INT32_MIN, INT32_MAX);
-  int8_t b = (int8_t)saturated(x, INT8_MIN, INT8_MAX);
-  uint8_t u = (uint8_t)saturated(x, 0, UINT8_MAX);
-  uint16_t h = 0;
+  float f;
+  int32_t i;
+  uint16_t h;
   switch (type) {
   case LAYEROPS_F32:
+    f = (float)x;
     memcpy(element, &f, sizeof f);
     break;
   case LAYEROPS_I32:
+    i = (int32_t)saturated(x, INT32_MIN, INT32_MAX);
     memcpy(element, &i, sizeof i);
     break;
   case LAYEROPS_I8:
-    memcpy(element, &b, sizeof b);
+    *(int8_t *)element = (int8_t)saturated(x, INT8_MIN, INT8_MAX);
     break;
   case LAYEROPS_U8:
-    memcpy(element, &u, sizeof u);
+    *(uint8_t *)element = (uint8_t)saturated(x, 0, UINT8_MAX);
     break;
   default:
     h = (uint16_t)encode_half(type, x);
@@ -263,8 +267,11 @@ void cf_plant(cf_session *s, cf_operand *o) {
 
 unsigned char *cf_element_of(const cf_operand *o, layerops_type type, void *memory, int64_t n) {
   const layerops_matrix *v = &o->shape;
-  int64_t j = n % v->cols, i = n / v->cols % v->rows, l = n / v->cols / v->rows;
-  int64_t at = v->offset + l * v->batch_stride + i * v->stride + j;
+  int64_t at = v->offset + n;
+  if (v->batch != 1 || v->stride != v->cols) {
+    int64_t j = n % v->cols, i = n / v->cols % v->rows, l = n / v->cols / v->rows;
+    at = v->offset + l * v->batch_stride + i * v->stride + j;
+  }
   return (unsigned char *)memory + (size_t)at * layerops_type_size(type);
 }
 

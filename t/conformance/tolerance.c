@@ -19,7 +19,8 @@
  * an element.
  *
  * Tensor cores of 16-bit inputs add groups of at least 8 exact products, and truncate: at most 2 u
- * a group, all in one direction, k / 4 in all. */
+ * a group, all in one direction, k / 4 in all. Those of f32 as bf16 parts truncate sums of 32
+ * products, twice 2 u at most (backends/cuda/triple.cuh): less than the roundings of as many. */
 double cf_steps(layerops_type type, int64_t k) {
   double n = (double)k, likely = fmin(n, 8 * sqrt(n));
   return type == LAYEROPS_F32 ? likely : fmax(likely, n / 4);

@@ -154,6 +154,42 @@ static void use_theirs(CUstream stream, CUdeviceptr memory) {
   layerops_close(ctx);
 }
 
+/* The user's own work on his stream, before and behind ours, with no wait between: his numbers are
+ * what ours multiplies, and what he copies is our product. */
+static void interleave(CUstream stream, CUdeviceptr memory) {
+  enum { ROWS = 16, COLS = 8, DEPTH = 32 }; /* 4096 bytes hold all three matrices */
+  layerops_open_args args = {.device = "cuda:0", .queue = stream};
+  layerops_buffer *x = NULL, *w = NULL, *y = NULL;
+  if (!is_ok(layerops_open_with(&args, &ctx), "a context on the user's stream again")) return;
+  char *at = (char *)(uintptr_t)memory;
+  is_ok(layerops_buffer_wrap(ctx, at, 4 * ROWS * DEPTH, &x), "the user's X");
+  is_ok(layerops_buffer_wrap(ctx, at + 2048, 4 * COLS * DEPTH, &w), "W");
+  is_ok(layerops_buffer_wrap(ctx, at + 3072, 4 * ROWS * COLS, &y), "Y");
+  layerops_linear_args layer = {.x = layerops_matrix_f32(x, ROWS, DEPTH),
+                                .w = layerops_matrix_f32(w, COLS, DEPTH),
+                                .y = layerops_matrix_f32(y, ROWS, COLS)};
+  is_ok(layerops_linear_forward(ctx, &layer), "a first call");
+  const float values[] = {1, 2, 3};
+  float got[3][ROWS * COLS];
+  int failed = 0;
+  for (int i = 0; i < 3; i++) {
+    unsigned bits;
+    memcpy(&bits, &values[i], 4);
+    failed += DRIVER(cuMemsetD32Async)(memory, bits, ROWS * DEPTH, stream) ||
+              DRIVER(cuMemsetD32Async)(memory + 2048, bits, COLS * DEPTH, stream) ||
+              layerops_linear_forward(ctx, &layer) ||
+              DRIVER(cuMemcpyDtoHAsync)(got[i], memory + 3072, sizeof got[i], stream);
+  }
+  failed += DRIVER(cuStreamSynchronize)(stream) != CUDA_SUCCESS;
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < ROWS * COLS; j++) failed += got[i][j] != DEPTH * values[i] * values[i];
+  ok(!failed, "the user's work and ours come one after the other");
+  layerops_buffer_destroy(x);
+  layerops_buffer_destroy(w);
+  layerops_buffer_destroy(y);
+  layerops_close(ctx);
+}
+
 static void test_current(CUcontext wanted, const char *what) {
   CUcontext current = NULL;
   DRIVER(cuCtxGetCurrent)(&current);
@@ -180,6 +216,7 @@ static void test_user(void) {
          DRIVER(cuMemAlloc)(&memory, 4096) == CUDA_SUCCESS,
      "the user's own context, stream and memory");
   use_theirs(stream, memory);
+  interleave(stream, memory);
   test_current(primary, "on the user's stream");
   DRIVER(cuMemFree)(memory);
   DRIVER(cuStreamDestroy)(stream);

@@ -73,6 +73,7 @@ int cuGetErrorString(int error, const char **text) {
     return NOT_SUPPORTED;                                                                          \
   }
 REFUSES(cuDevicePrimaryCtxRetain)
+REFUSES(cuCtxGetCurrent)
 #ifndef FAKE_OLD
 REFUSES(cuCtxPushCurrent_v2)
 #endif

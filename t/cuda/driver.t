@@ -24,9 +24,12 @@ with() {
 check 'no driver' with "$scratch/none"
 like 'is said' '^cuda +absent: no CUDA driver \(libcuda\.so\.1\)'
 check 'a driver that lacks a function' with "$scratch/old"
-like 'is said, and which' 'absent: the CUDA driver lacks cuCtxPushCurrent_v2: it is too old'
+like 'is said with both versions, and which' \
+  'absent: driver too old: it has CUDA 13\.0 without cuCtxPushCurrent_v2, this build needs [0-9]+\.[0-9]+'
 check 'a driver of CUDA 11.4' with "$scratch" FAKE_VERSION=11040
 like 'is said, and what is needed' 'absent: driver too old: it has CUDA 11\.4, this build needs [0-9]+\.0'
+check 'a driver of CUDA 11.4 that lacks a function too' with "$scratch/old" FAKE_VERSION=11040
+like 'is said to be old' 'absent: driver too old: it has CUDA 11\.4, this build needs [0-9]+\.0$'
 check 'a driver that does not start' with "$scratch" FAKE_INIT=801
 like 'is said, in its own words' 'absent: the CUDA driver does not start: operation not supported'
 check 'no device' with "$scratch" FAKE_COUNT=0 CUDA_VISIBLE_DEVICES=

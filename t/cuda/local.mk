@@ -1,9 +1,12 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/cuda %D%/kernels
+check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large
+%C%_capture_SOURCES = %D%/capture.c t/devices.h t/tap.h
+%C%_capture_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_cuda_SOURCES = %D%/cuda.c
 %C%_cuda_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_large_SOURCES = %D%/large.c t/devices.h t/tap.h
 %C%_kernels_SOURCES = %D%/kernels.c
 %C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_kernels_LDADD = $(inside)
-check_SCRIPTS += %D%/driver.t
+check_SCRIPTS += %D%/driver.t %D%/headers.t
 EXTRA_DIST += %D%/driver.c

@@ -1,0 +1,163 @@
+/* f32 products by wgmma: Hopper. A group of warps copies and splits; the others' tensor cores read
+ * the parts from shared memory, and each group works at its own pace: while one adds its sums, the
+ * other multiplies. */
+#ifndef LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
+#define LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
+
+#include "backends/cuda/triple.cuh"
+
+#if __CUDA_ARCH_FEAT_SM90_ALL
+#define LO_WGMMA(TEXT) asm volatile(TEXT ::: "memory")
+#else
+#define LO_WGMMA(TEXT)
+#endif
+/* d = a b, or d += a b where `add`: 64 x 128 outputs of four warps, 16 of k, by descriptors. */
+LO_FN void lo_wgmma(float (&d)[64], lo_u64 a, lo_u64 b, int add) {
+#if __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+               "%64, %65, p, 1, 1, 0, 0;\n}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+                 "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]),
+                 "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
+                 "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+                 "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
+                 "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
+                 "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
+                 "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+                 "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
+                 "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]),
+                 "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+               : "l"(a), "l"(b), "r"(add));
+#endif
+}
+/* Rows of 64 bytes, swizzled as lo_triple_place says; eight of them are 512 bytes. */
+LO_FN lo_u64 lo_wgmma_rows(unsigned address) {
+  return (lo_u64)(address >> 4 & 0x3fff) | (lo_u64)1 << 16 | (lo_u64)(512 >> 4) << 32 |
+         (lo_u64)2 << 62;
+}
+
+/* Named barriers, for `threads` of a block. */
+LO_FN void lo_barrier_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+LO_FN void lo_barrier_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
+  typedef lo_triple_tile<128, 128, TRANS_A, TRANS_B> T;
+  typedef float4 sum4;
+  static constexpr int BM = 128, BN = 128, PRODUCERS = 128, THREADS = 384;
+  static constexpr int STAGES = 3, SETS = 2; /* of f32, of parts */
+  static constexpr int BYTES = SETS * T::PARTS + STAGES * T::STAGE, STAGE = T::STAGE / 4;
+  typedef lo_triple_drain<BN> drain_t;
+  static_assert(8 * drain_t::BYTES <= BYTES, "shared memory");
+  enum { FULL = 1, EMPTY = FULL + SETS, COPIED = EMPTY + SETS }; /* barriers; 0 is __syncthreads */
+
+  float acc[64], step[64];
+  float sums[1];
+
+  __device__ __forceinline__ lo_triple_wgmma_core() {
+    sums[0] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 64; i++) acc[i] = step[i] = 0.0f;
+  }
+  static __device__ __forceinline__ bool produces() {
+    return threadIdx.x < PRODUCERS;
+  }
+
+  __device__ __forceinline__ void produce(const lo_cu_gemm &p, char *shared, lo_i64 batch,
+                                          lo_i64 row, lo_i64 col, lo_i64 k0, int k_count) {
+    lo_triple_loader<!TRANS_A, BM, PRODUCERS> a(p.a, batch, row, k0, k_count);
+    lo_triple_loader<TRANS_B, BN, PRODUCERS> b(p.b, batch, col, k0, k_count);
+    int steps = (k_count + LO_TRIPLE_BK - 1) / LO_TRIPLE_BK;
+    char *stages = shared + SETS * T::PARTS;
+    unsigned base = (unsigned)__cvta_generic_to_shared(stages);
+    int write = 0, read = 0, set = 0;
+    for (; write < STAGES - 1; write++) fill(p, base + write * T::STAGE, a, b);
+#pragma unroll 1
+    for (int s = 0; s < steps; s++) {
+      lo_triple_wait<STAGES - 2>();
+      lo_barrier_sync(COPIED, PRODUCERS);
+      fill(p, base + write * T::STAGE, a, b);
+      if (s >= SETS) lo_barrier_sync(EMPTY + set, THREADS);
+#pragma unroll
+      for (int item = 0; item < T::template items<PRODUCERS>(); item++)
+        T::template split<PRODUCERS>(stages + read * T::STAGE, shared + set * T::PARTS, item,
+                                     sums[0]);
+      LO_WGMMA("fence.proxy.async.shared::cta;");
+      lo_barrier_arrive(FULL + set, THREADS);
+      write = write + 1 == STAGES ? 0 : write + 1;
+      read = read + 1 == STAGES ? 0 : read + 1;
+      set = set + 1 == SETS ? 0 : set + 1;
+    }
+    lo_triple_wait<0>();
+  }
+  template <class A, class B>
+  static __device__ __forceinline__ void fill(const lo_cu_gemm &p, unsigned stage, A &a, B &b) {
+    a.fill(p.a, stage);
+    b.fill(p.b, stage + T::OFFSET_B);
+    lo_triple_commit();
+  }
+
+  __device__ __forceinline__ void multiply(unsigned parts) {
+    unsigned rows = parts + (threadIdx.x - PRODUCERS) / 128 * (64 * 64);
+    LO_WGMMA("wgmma.fence.sync.aligned;");
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+#pragma unroll
+      for (int o = 0; o < LO_TRIPLE_PRODUCTS; o++)
+        lo_wgmma(step, lo_wgmma_rows(rows + lo_triple_a(o) * T::PART + 32 * k),
+                 lo_wgmma_rows(parts + T::PART_B + lo_triple_b(o) * T::PART + 32 * k), k + o);
+    LO_WGMMA("wgmma.commit_group.sync.aligned;");
+    LO_WGMMA("wgmma.wait_group.sync.aligned 0;");
+#pragma unroll
+    for (int i = 0; i < 64; i++) asm volatile("" : "+f"(step[i])::"memory");
+  }
+  __device__ __forceinline__ void consume(unsigned parts, int steps) {
+    int set = 0;
+#pragma unroll 1
+    for (int s = 0; s < steps; s++) {
+      lo_barrier_sync(FULL + set, THREADS);
+      multiply(parts + set * T::PARTS);
+      if (s + SETS < steps) lo_barrier_arrive(EMPTY + set, THREADS);
+#pragma unroll
+      for (int i = 0; i < 64; i++) acc[i] = __fadd_rn(acc[i], step[i]);
+      set = set + 1 == SETS ? 0 : set + 1;
+    }
+  }
+
+  __device__ __forceinline__ void run(const lo_cu_gemm &p, char *shared, lo_i64 batch, lo_i64 row,
+                                      lo_i64 col, lo_i64 k0, int k_count) {
+    if (produces())
+      produce(p, shared, batch, row, col, k0, k_count);
+    else
+      consume((unsigned)__cvta_generic_to_shared(shared),
+              (k_count + LO_TRIPLE_BK - 1) / LO_TRIPLE_BK);
+    __syncthreads();
+  }
+
+  /* All threads, those that hold no sums too. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+    constexpr int QUADS = BN / 4;
+    float *rows = (float *)shared;
+    if (!produces())
+#pragma unroll
+      for (int j = 0; j < BN / 8; j++)
+        drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
+                     acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    __syncthreads();
+#pragma unroll 1
+    for (int v = threadIdx.x; v < BM * QUADS; v += THREADS) {
+      int line = v / QUADS, quad = v % QUADS;
+      each(line, 4 * quad, *(const float4 *)(rows + line * drain_t::PITCH + 4 * quad));
+    }
+  }
+};
+
+#endif
