@@ -58,7 +58,7 @@ static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid
              : kind == LO_KIND_BF16 ? LO_SLICED_BF16
              : kind == LO_KIND_TF32 ? LO_SLICED_TF32
              : kind == LO_KIND_F32  ? LO_SLICED_F32
-             : p->u8                ? LO_SLICED_U8
+             : p->a_unsigned        ? LO_SLICED_U8
                                     : LO_SLICED_S8;
   return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
 }
