@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: host_cost [--json]\n");
     return 2;
   }
-  layerops_open_args args = {.device = "cuda:0"};
+  layerops_open_args args = {.device = "cuda:0", .no_cache = 1};
   if (empty_stream(&stream)) {
     fprintf(stderr, "host_cost: no CUDA device\n");
     return 1;

@@ -110,7 +110,7 @@ bool bench_session_open(struct bench_session *s, const char *device, int threads
     return false;
   }
   struct bench_target *target = &s->targets[s->target_count];
-  layerops_open_args args = {.device = device, .threads = threads};
+  layerops_open_args args = {.device = device, .threads = threads, .no_cache = 1};
   *target = (struct bench_target){0};
   s->target_count++;
   if (open_target(target, &args) != LAYEROPS_OK) {

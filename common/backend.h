@@ -85,6 +85,14 @@ typedef struct lo_epoch {
   int64_t done; /* steps, also where the call failed */
 } lo_epoch;
 
+/* Tuning (layerops/tune.h); common/ has checked state and arguments. */
+struct lo_tuning_form {
+  layerops_status (*begin)(layerops_context *ctx, const layerops_tune_args *args);
+  layerops_status (*end)(layerops_context *ctx);
+  layerops_status (*list)(layerops_context *ctx, layerops_tuned_fn told, void *user);
+  layerops_status (*clear)(layerops_context *ctx);
+};
+
 struct lo_backend {
   const char *name; /* "cuda": devices are called "cuda:0", or just "cpu" where `single` */
   int single;       /* one device, whose name is the backend's */
@@ -124,6 +132,7 @@ struct lo_backend {
 
   const struct lo_weights_form *weights; /* NULL: none */
   const struct lo_graph_form *graphs;    /* NULL: none */
+  const struct lo_tuning_form *tuning;   /* NULL: nothing to choose by measuring */
 
   /* NULL, or why this device refuses the operation for this type. Asked by the door before each
    * call and by layerops_supports. `type` is that of the operation's first operand. */

@@ -37,6 +37,9 @@ static layerops_status check_open_args(const layerops_open_args *args) {
                    (int)args->bind);
   if (!args->alloc != !args->release)
     return lo_fail(LAYEROPS_ERROR_INVALID, "open: alloc and release must be set together");
+  if (args->no_cache != 0 && args->no_cache != 1)
+    return lo_fail(LAYEROPS_ERROR_INVALID, "open: no_cache is %d, but must be 0 or 1",
+                   (int)args->no_cache);
   return LAYEROPS_OK;
 }
 

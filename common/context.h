@@ -43,6 +43,7 @@ struct layerops_context {
   char fault_text[512];
   layerops_graph *recording; /* between record_begin and record_end */
   bool preparing;            /* calls are warmed, not run: layerops_prepare */
+  bool tuning;               /* between tune_begin and tune_end */
   layerops_buffer *workspace;
   int64_t workspace_wanted; /* by a call that could not have it while it was captured */
 };

@@ -6,6 +6,8 @@ library_parts += %D%/libcommon.la
 	%D%/backend.h \
 	%D%/bsr.c \
 	%D%/buffer.c \
+	%D%/cache_file.c \
+	%D%/cache_file.h \
 	%D%/call.c \
 	%D%/call.h \
 	%D%/context.c \
@@ -34,4 +36,8 @@ library_parts += %D%/libcommon.la
 	%D%/registry.c \
 	%D%/softmax.c \
 	%D%/stage.c \
+	%D%/tolerance.h \
+	%D%/tune.c \
+	%D%/tuned.c \
+	%D%/tuned.h \
 	%D%/weights.c

@@ -38,6 +38,8 @@ static void test_open(void) {
   GETS(layerops_open_with(&a, &c), INVALID, "queue", "cpu");
   a = (layerops_open_args){.device = "cpu", .workspace = foreign};
   GETS(layerops_open_with(&a, &c), INVALID, "workspace", "reference");
+  a = (layerops_open_args){.device = "cpu", .no_cache = 2};
+  GETS(layerops_open_with(&a, &c), INVALID, "no_cache is 2");
   size_t count;
   GETS(layerops_devices(NULL, 3, &count), INVALID, "list is NULL", "3");
   GETS(layerops_devices(NULL, 0, NULL), INVALID, "count is NULL");

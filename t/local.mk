@@ -67,6 +67,14 @@ check_PROGRAMS += %D%/api %D%/errors %D%/errors_context
 %C%_errors_context_SOURCES = %D%/errors_context.c %D%/errors.h %D%/is.h %D%/tap.h
 %C%_errors_context_LDADD = $(inside) -lm
 
+# The files that the library keeps.
+check_PROGRAMS += %D%/cache_file
+%C%_cache_file_SOURCES = %D%/cache_file.c %D%/scratch.h %D%/tap.h
+%C%_cache_file_LDADD = $(inside) $(ZLIB_LIBS)
+check_PROGRAMS += %D%/tuned
+%C%_tuned_SOURCES = %D%/tuned.c %D%/is.h %D%/scratch.h %D%/tap.h
+%C%_tuned_LDADD = $(inside) $(ZLIB_LIBS) -lm
+
 # The reference itself.
 check_PROGRAMS += %D%/gradients %D%/reference
 %C%_gradients_SOURCES = %D%/gradients.c %D%/oracle.h %D%/tap.h
@@ -107,7 +115,7 @@ check_PROGRAMS += %D%/epoch %D%/network %D%/network_errors %D%/training
 %C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
 
 # The command.
-check_SCRIPTS += %D%/accuracy.t %D%/man.t %D%/tool.t
+check_SCRIPTS += %D%/accuracy.t %D%/man.t %D%/tool.t %D%/tune.t
 
 check_SCRIPTS += %D%/configure.t %D%/install.t %D%/readme.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \

@@ -17,5 +17,6 @@ int tool_devices(int argc, char **argv);
 int tool_predict(int argc, char **argv);
 int tool_selftest(int argc, char **argv);
 int tool_train(int argc, char **argv);
+int tool_tune(int argc, char **argv);
 
 #endif

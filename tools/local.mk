@@ -30,4 +30,5 @@ layerops_SOURCES = \
 	%D%/tool.h \
 	%D%/train.c \
 	%D%/train.h \
-	%D%/train_loop.c
+	%D%/train_loop.c \
+	%D%/tune.c

@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"train", "train a network on a data set", tool_train},
     {"predict", "classify samples with a trained network", tool_predict},
     {"bench", "measure layers, beside peer libraries", tool_bench},
+    {"tune", "measure which kernels are the fastest for layers", tool_tune},
     {"selftest", "check every operation of a device against the reference", tool_selftest},
     {"help", "tell about a command", help_run},
 };

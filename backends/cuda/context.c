@@ -8,7 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backends/cuda/cuda.h"
+#include "backends/cuda/plan.h"
 
 /* ---- Errors */
 
@@ -156,6 +156,7 @@ static layerops_status start(layerops_context *ctx, lo_cuda_state *s, void *queu
     *parts = 0;
   }
   LO_TRY(choose_architecture(ctx, s));
+  lo_cuda_tuned_open(ctx);
   LO_TRY(choose_stream(ctx, s, queue));
   LO_TRY(lo_cuda_check(ctx, cudaEventCreateWithFlags(&s->mark, cudaEventDisableTiming), "open"));
   size_t counters = LO_CUDA_COUNTERS * sizeof *s->counters;
@@ -188,6 +189,8 @@ layerops_status lo_cuda_open(layerops_context *ctx, int index, const layerops_op
 /* Errors are of no use here: what can be given back is. */
 void lo_cuda_close(layerops_context *ctx) {
   lo_cuda_state *s = lo_cuda(ctx);
+  lo_cuda_tune_end(ctx);
+  lo_tuned_free(&s->tuned);
   free(s->plans);
   cudaFree(s->faults);
   cudaFree(s->counters);

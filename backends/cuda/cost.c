@@ -62,3 +62,9 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
   return cost;
 }
+
+double lo_cuda_unit_seconds(const lo_cuda_state *s, const lo_product *p, lo_cuda_unit unit,
+                            double clock) {
+  double rate = unit_rate(s->architecture, unit) * s->device->sms * clock;
+  return (double)p->m * (double)p->n * (double)p->k * (double)p->batch / rate;
+}

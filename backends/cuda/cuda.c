@@ -116,6 +116,16 @@ static void event_destroy(layerops_context *ctx, void *event) {
   WITHIN_VOID(ctx->device, lo_cuda_event_destroy(ctx, event));
 }
 
+static layerops_status tune_begin(layerops_context *ctx, const layerops_tune_args *args) {
+  WITHIN(ctx, lo_cuda_tune_begin(ctx, args));
+}
+static layerops_status tune_end(layerops_context *ctx) {
+  WITHIN(ctx, lo_cuda_tune_end(ctx));
+}
+
+static const struct lo_tuning_form tuning = {
+    .begin = tune_begin, .end = tune_end, .list = lo_cuda_tune_list, .clear = lo_cuda_tune_clear};
+
 static layerops_status graph_prepare(layerops_context *ctx, const lo_call *call) {
   WITHIN(ctx, lo_cuda_graph_prepare(ctx, call));
 }
@@ -169,6 +179,7 @@ const struct lo_backend lo_backend_cuda = {
     .event_elapsed = event_elapsed,
     .event_destroy = event_destroy,
     .graphs = &graphs,
+    .tuning = &tuning,
     .refuses = refuses,
     .ops =
         {

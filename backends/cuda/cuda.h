@@ -5,6 +5,7 @@
 #include "backends/cuda/driver.h"
 #include "backends/cuda/launch.h"
 #include "common/context.h"
+#include "common/tuned.h"
 
 struct CUstream_st;
 struct CUevent_st;
@@ -35,8 +36,10 @@ typedef struct lo_cuda_state {
   char forced[48];  /* LAYEROPS_CUDA_KERNEL=NAME[:PARTS]: only this kernel; "": all */
   int forced_split; /* and so many parts of k; 0: as many as are best */
   struct CUevent_st *mark;
-  struct lo_cuda_plans *plans; /* plan.c's */
-  int *counters;               /* LO_CUDA_COUNTERS of 0 on the device: lo_cu_gemm's */
+  struct lo_cuda_plans *plans;   /* plan.c's */
+  lo_tuned tuned;                /* tuned.c's */
+  struct lo_cuda_tuning *tuning; /* tune.c's; NULL: not tuning */
+  int *counters;                 /* LO_CUDA_COUNTERS of 0 on the device: lo_cu_gemm's */
 
   /* Pinned memory through which small copies go, in two halves; used[i] is set when the queue has
    * passed half i. */
@@ -140,6 +143,12 @@ layerops_status lo_cuda_write(layerops_context *ctx, layerops_buffer *buffer, in
                               const void *host, int64_t bytes);
 layerops_status lo_cuda_read(layerops_context *ctx, layerops_buffer *buffer, int64_t offset,
                              void *host, int64_t bytes);
+
+/* ---- tuned.c, tune.c */
+layerops_status lo_cuda_tune_begin(layerops_context *ctx, const layerops_tune_args *args);
+layerops_status lo_cuda_tune_end(layerops_context *ctx);
+layerops_status lo_cuda_tune_list(layerops_context *ctx, layerops_tuned_fn told, void *user);
+layerops_status lo_cuda_tune_clear(layerops_context *ctx);
 
 /* ---- The operations, with our CUDA context current. */
 #define LO_CUDA_OPERATION(name, number)                                                            \

@@ -70,7 +70,19 @@ library_parts += %D%/libcuda.la
 	%D%/plan.h \
 	%D%/product.cu \
 	%D%/softmax.cu \
+	%D%/tune.c \
+	%D%/tuned.c \
+	%D%/verify.c \
 	%D%/views.c
+
+# What kernels are made of, and how: what was tuned holds for it alone.
+%D%/libcuda_la-tuned.lo: %D%/code.inc
+%D%/code.inc: FORCE
+	@$(MKDIR_P) %D%; \
+	(cd $(srcdir)/%D% && cat *.cu *.cuh kernels.c params.h; echo '$(AM_NVCCFLAGS) $(NVCCFLAGS)') | \
+	  cksum | $(SED) 's/ .*/"/; s/^/#define LO_CUDA_CODE "/' >$@.tmp; \
+	if cmp -s $@.tmp $@; then rm -f $@.tmp; else mv -f $@.tmp $@; fi
+CLEANFILES += %D%/code.inc
 endif
 
 # The -fno- flags keep the C++ run-time library out of a C library.

@@ -109,9 +109,8 @@ static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
   return lo_cuda_check(ctx, lo_cu_run_align(&align, grid, lo_cuda(ctx)->stream), what);
 }
 
-/* `memory` holds plan->bytes. */
-static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_cuda_plan *plan,
-                           char *memory, const char *what) {
+layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
+                                    const lo_cuda_plan *plan, char *memory, const char *what) {
   lo_cu_gemm g = {.a = operand(&p->a, p->m, !p->trans_a),
                   .b = operand(&p->b, p->n, p->trans_b),
                   .m = p->m,
@@ -143,9 +142,10 @@ static layerops_status run(layerops_context *ctx, const lo_product *p, const lo_
 static layerops_status run_alone(layerops_context *ctx, const lo_product *p, const char *what) {
   lo_cuda_plan plan;
   char *memory;
+  LO_TRY(lo_cuda_tune_product(ctx, p));
   LO_TRY(lo_cuda_plan_product(ctx, p, &plan));
   LO_TRY(lo_cuda_scratch(ctx, plan.bytes, &memory));
-  return run(ctx, p, &plan, memory, what);
+  return lo_cuda_run_product(ctx, p, &plan, memory, what);
 }
 
 layerops_status lo_cuda_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
@@ -244,15 +244,46 @@ static layerops_status run_backward(layerops_context *ctx, backward *b, char *me
   if (b->makes_dz && a->dy.rows && a->dy.cols) LO_TRY(make_dz(ctx, b));
   b->dgrad.a = b->wgrad.a = b->dz;
   const char *kernel = ctx->kernel;
-  if (lo_present(&a->dx)) LO_TRY(run(ctx, &b->dgrad, &b->dgrad_plan, memory, "linear_backward"));
-  if (lo_present(&a->dw)) LO_TRY(run(ctx, &b->wgrad, &b->wgrad_plan, memory, "linear_backward"));
+  if (lo_present(&a->dx))
+    LO_TRY(lo_cuda_run_product(ctx, &b->dgrad, &b->dgrad_plan, memory, "linear_backward"));
+  if (lo_present(&a->dw))
+    LO_TRY(lo_cuda_run_product(ctx, &b->wgrad, &b->wgrad_plan, memory, "linear_backward"));
   if (!lo_present(&a->dw) && lo_present(&a->dbias)) LO_TRY(run_column_sum(ctx, b, memory));
   ctx->kernel = kernel;
   return LAYEROPS_OK;
 }
 
+/* Both products on a dZ of its own: the call's may be in place over dY. */
+static layerops_status tune_products(layerops_context *ctx, backward *b) {
+  const layerops_linear_backward_args *a = b->a;
+  if (b->makes_dz && a->dy.rows && a->dy.cols) LO_TRY(make_dz(ctx, b));
+  if (lo_present(&a->dx)) {
+    lo_product_dgrad(a, &b->dz, &b->dgrad);
+    LO_TRY(lo_cuda_tune_product(ctx, &b->dgrad));
+  }
+  if (!lo_present(&a->dw)) return LAYEROPS_OK;
+  lo_product_wgrad(a, &b->dz, &b->wgrad);
+  return lo_cuda_tune_product(ctx, &b->wgrad);
+}
+
+static layerops_status tune_backward(layerops_context *ctx,
+                                     const layerops_linear_backward_args *a) {
+  backward b = {.a = a, .dz = a->dy, .makes_dz = wants_dz(a)};
+  if (!lo_cuda(ctx)->tuning) return LAYEROPS_OK;
+  layerops_buffer *buffer = NULL;
+  if (b.makes_dz) {
+    int64_t bytes = a->dy.rows * a->dy.cols * (int64_t)layerops_type_size(a->dy.type);
+    LO_TRY(layerops_buffer_create(ctx, bytes, &buffer));
+    b.dz = layerops_matrix_of(buffer, a->dy.type, a->dy.rows, a->dy.cols);
+  }
+  layerops_status status = tune_products(ctx, &b);
+  layerops_buffer_destroy(buffer);
+  return status;
+}
+
 layerops_status lo_cuda_linear_backward(layerops_context *ctx,
                                         const layerops_linear_backward_args *a) {
+  LO_TRY(tune_backward(ctx, a));
   backward b = {.a = a, .dz = lo_present(&a->dz) ? a->dz : a->dy, .makes_dz = wants_dz(a)};
   char *memory;
   LO_TRY(plan_backward(ctx, &b));

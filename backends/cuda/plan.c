@@ -219,17 +219,38 @@ int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_
   return g.count;
 }
 
-/* ---- Plans made before: training asks for the same few products again and again. All that a
- * choice depends on stands in the key. */
-typedef struct key {
-  int64_t m, n, k, batch;
-  int32_t trans_a, trans_b, type, row_sum;
-  int64_t flags, align;
-} key;
+/* ---- For tuning: one of them by name */
+typedef struct wish {
+  int split;
+  int64_t slice; /* 0: not found */
+} wish;
 
+static void find_split(void *user, int split, int64_t slice, double cost) {
+  wish *w = user;
+  (void)cost;
+  if (split == w->split) w->slice = slice;
+}
+
+const char *lo_cuda_plan_named(layerops_context *ctx, const lo_product *p, const char *kernel,
+                               int split, lo_cuda_plan *plan) {
+  wish w = {.split = split};
+  for (int i = 0; i < lo_cuda_kernel_count; i++) {
+    const lo_cuda_kernel *k = &lo_cuda_kernels[i];
+    if (strcmp(k->name, kernel)) continue;
+    const char *reason = refuses(ctx, p, k);
+    if (!reason) reason = for_splits(ctx, p, k, find_split, &w);
+    if (reason) return reason;
+    if (!w.slice) return "it does not take so many parts of k";
+    fill_plan(p, k, split, w.slice, plan);
+    return NULL;
+  }
+  return "there is no such kernel";
+}
+
+/* ---- Plans made before: training asks for the same few products again and again. */
 struct lo_cuda_plans {
   struct {
-    key key;
+    lo_tuned_key key;
     lo_cuda_plan plan; /* no kernel where the slot is empty */
   } slots[64];
 };
@@ -247,13 +268,13 @@ static int64_t alignment_of(const lo_product *p) {
   return (int64_t)(all & -all);
 }
 
-static key key_of(const lo_product *p) {
-  return (key){p->m,       p->n,           p->k,      p->batch,
-               p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
-               p->flags,   alignment_of(p)};
+lo_tuned_key lo_cuda_plan_key(const lo_product *p) {
+  return (lo_tuned_key){p->m,       p->n,           p->k,      p->batch,
+                        p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
+                        p->flags,   alignment_of(p)};
 }
 
-static unsigned slot_of(const key *k) {
+static unsigned slot_of(const lo_tuned_key *k) {
   uint64_t h = (uint64_t)k->m;
   h = (h * 0x9e3779b97f4a7c15u) ^ (uint64_t)k->n;
   h = (h * 0x9e3779b97f4a7c15u) ^ (uint64_t)k->k;
@@ -261,18 +282,29 @@ static unsigned slot_of(const key *k) {
   return (unsigned)((h * 0x9e3779b97f4a7c15u) >> 58);
 }
 
+void lo_cuda_plans_forget(layerops_context *ctx) {
+  struct lo_cuda_plans *plans = lo_cuda(ctx)->plans;
+  if (plans) memset(plans, 0, sizeof *plans);
+}
+
+/* What was tuned, or else what the rule says. */
+static layerops_status make_plan(layerops_context *ctx, const lo_product *p,
+                                 const lo_tuned_key *key, lo_cuda_plan *plan) {
+  return lo_cuda_tuned_plan(ctx, p, key, plan) ? LAYEROPS_OK : choose(ctx, p, plan);
+}
+
 layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
                                      lo_cuda_plan *plan) {
   lo_cuda_state *s = lo_cuda(ctx);
-  if (ctx->verbose > 1) return choose(ctx, p, plan); /* tells of refusals each time */
+  lo_tuned_key k = lo_cuda_plan_key(p);
+  if (ctx->verbose > 1) return make_plan(ctx, p, &k, plan); /* tells of refusals each time */
   if (!s->plans) s->plans = calloc(1, sizeof *s->plans);
   if (!s->plans) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory for plans");
-  key k = key_of(p);
   unsigned i = slot_of(&k);
   if (!s->plans->slots[i].plan.kernel || memcmp(&s->plans->slots[i].key, &k, sizeof k)) {
     s->plans->slots[i].plan.kernel = NULL;
     lo_cuda_plan made;
-    LO_TRY(choose(ctx, p, &made));
+    LO_TRY(make_plan(ctx, p, &k, &made));
     s->plans->slots[i].key = k;
     s->plans->slots[i].plan = made;
   }

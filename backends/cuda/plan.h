@@ -7,6 +7,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "common/product.h"
+#include "common/tuned.h"
 
 /* What multiplies. */
 typedef enum lo_cuda_unit {
@@ -70,6 +71,20 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k);
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice);
 
+/* Seconds below which no kernel of the unit can multiply, at `clock` Hz. */
+double lo_cuda_unit_seconds(const lo_cuda_state *s, const lo_product *p, lo_cuda_unit unit,
+                            double clock);
+
+/* All that a choice depends on. */
+lo_tuned_key lo_cuda_plan_key(const lo_product *p);
+
+/* The plan with this kernel in so many parts of k, or why it cannot be. */
+const char *lo_cuda_plan_named(layerops_context *ctx, const lo_product *p, const char *kernel,
+                               int split, lo_cuda_plan *plan);
+
+/* Forgets the plans made before: what was tuned has changed. */
+void lo_cuda_plans_forget(layerops_context *ctx);
+
 /* Chooses, sets ctx->kernel, and says how much scratch memory the run needs. */
 layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
                                      lo_cuda_plan *plan);
@@ -84,6 +99,31 @@ static inline int64_t lo_cuda_copy_bytes(const layerops_matrix *m) {
   int64_t row = m->cols * (int64_t)layerops_type_size(m->type);
   return (m->batch * m->rows * ((row + 15) / 16 * 16) + 255) / 256 * 256;
 }
+
+/* ops_product.c: `memory` holds plan->bytes. */
+layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
+                                    const lo_cuda_plan *plan, char *memory, const char *what);
+
+/* ---- tuned.c: what tuning found for this device, read when a context is opened. */
+void lo_cuda_tuned_open(layerops_context *ctx);
+/* Whether the product is tuned, and can still be run so: `plan`. */
+bool lo_cuda_tuned_plan(layerops_context *ctx, const lo_product *p, const lo_tuned_key *key,
+                        lo_cuda_plan *plan);
+
+/* ---- tune.c: tunes the product, unless that is done, with its own operands. Nothing where the
+ * context is not tuning. */
+layerops_status lo_cuda_tune_product(layerops_context *ctx, const lo_product *p);
+
+/* ---- verify.c: runs the product with a plain epilogue (alpha 1, beta 0, nothing else) into
+ * scratch memory and compares entries of the first and last rows and columns and of random ones
+ * with float64. `memory` holds plan->bytes. */
+typedef enum lo_cuda_verdict {
+  LO_VERDICT_RIGHT,
+  LO_VERDICT_WRONG,
+  LO_VERDICT_NONE
+} lo_cuda_verdict;
+layerops_status lo_cuda_verify(layerops_context *ctx, const lo_product *p, const lo_cuda_plan *plan,
+                               char *memory, lo_cuda_verdict *verdict, char *why, size_t why_size);
 
 static inline int64_t lo_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0);

@@ -1,25 +1,24 @@
-/* Compiled programs on disk: one file each in $XDG_CACHE_HOME/layerops (or ~/.cache/layerops),
- * named by a hash of all that it depends on. LAYEROPS_CACHE=0 turns it off. Whatever goes wrong
- * here only costs a compilation, so nothing is reported. */
+/* Compiled programs on disk: a file each (common/cache_file.h), named by a hash of all that the
+ * program depends on, which stands whole in the file. Whatever goes wrong here only costs a
+ * compilation, so nothing is reported. */
 #include <config.h>
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "backends/opencl/opencl.h"
+#include "common/cache_file.h"
 
 enum { LARGEST = 256 << 20 };
 
+/* What a file begins with; the key and the binary follow. */
 typedef struct header {
   char magic[8];
-  uint64_t key[2], size, sum;
+  uint64_t key_size, size, sum;
 } header;
 
-static const char magic[8] = "loclbin1";
+static const char magic[8] = "loclbin2";
 
 /* FNV-1a. */
 static uint64_t hash(const void *bytes, size_t size, uint64_t h) {
@@ -28,90 +27,56 @@ static uint64_t hash(const void *bytes, size_t size, uint64_t h) {
   return h;
 }
 
-static header header_of(const char *text, size_t text_size, const unsigned char *binary,
-                        size_t size) {
-  header h = {.size = size};
+static void name_of(const char *key, size_t key_size, char *name, size_t size) {
+  snprintf(name, size, "%016llx%016llx.clbin",
+           (unsigned long long)hash(key, key_size, 0xcbf29ce484222325u),
+           (unsigned long long)hash(key, key_size, 0x9e3779b97f4a7c15u));
+}
+
+static header header_of(size_t key_size, const unsigned char *binary, size_t size) {
+  header h = {.key_size = key_size, .size = size, .sum = hash(binary, size, size)};
   memcpy(h.magic, magic, sizeof magic);
-  h.key[0] = hash(text, text_size, 0xcbf29ce484222325u);
-  h.key[1] = hash(text, text_size, 0x9e3779b97f4a7c15u);
-  h.sum = hash(binary, size, h.key[0]);
   return h;
 }
 
-/* Makes each folder of the path; the last is what counts, and opening the file will tell. */
-static void make_folders(char *path) {
-  for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = 0;
-    mkdir(path, 0700);
-    *slash = '/';
-  }
+/* The binary in a file's content; NULL where it is not the one of this key, or not whole. */
+static const unsigned char *find_binary(const char *file, size_t file_size, const char *key,
+                                        size_t key_size, size_t *size) {
+  header h;
+  if (file_size <= sizeof h + key_size) return NULL;
+  memcpy(&h, file, sizeof h);
+  *size = file_size - sizeof h - key_size;
+  const unsigned char *binary = (const unsigned char *)file + sizeof h + key_size;
+  header want = header_of(key_size, binary, *size);
+  return !memcmp(&h, &want, sizeof h) && !memcmp(file + sizeof h, key, key_size) ? binary : NULL;
 }
 
-/* The file's path; false where there is to be no cache. */
-static bool path_of(const header *h, char *path, size_t size) {
-  const char *off = getenv("LAYEROPS_CACHE"), *base = getenv("XDG_CACHE_HOME");
-  const char *below = "";
-  if (off && !strcmp(off, "0")) return false;
-  if (!base || base[0] != '/') {
-    base = getenv("HOME");
-    below = "/.cache";
-  }
-  if (!base || base[0] != '/') return false;
-  int length = snprintf(path, size, "%s%s/layerops/%016llx%016llx.clbin", base, below,
-                        (unsigned long long)h->key[0], (unsigned long long)h->key[1]);
-  return length > 0 && (size_t)length < size;
-}
-
-static unsigned char *read_file(FILE *file, const header *want, size_t *size) {
-  header have;
-  if (fread(&have, sizeof have, 1, file) != 1) return NULL;
-  if (memcmp(have.magic, magic, sizeof magic) || have.key[0] != want->key[0] ||
-      have.key[1] != want->key[1] || have.size == 0 || have.size > LARGEST)
-    return NULL;
-  unsigned char *binary = malloc(have.size);
-  if (!binary) return NULL;
-  if (fread(binary, 1, have.size, file) != have.size || fgetc(file) != EOF ||
-      hash(binary, have.size, have.key[0]) != have.sum) {
-    free(binary);
+unsigned char *lo_cl_cache_load(const layerops_open_args *args, const char *key, size_t key_size,
+                                size_t *size) {
+  char name[48], why[LO_CACHE_WHY];
+  size_t file_size;
+  name_of(key, key_size, name, sizeof name);
+  char *file = lo_cache_read(args, name, LARGEST, &file_size, why);
+  const unsigned char *found = file ? find_binary(file, file_size, key, key_size, size) : NULL;
+  if (!found) {
+    free(file);
     return NULL;
   }
-  *size = have.size;
-  return binary;
+  memmove(file, found, *size);
+  return (unsigned char *)file;
 }
 
-unsigned char *lo_cl_cache_load(const char *text, size_t text_size, size_t *size) {
-  char path[4096];
-  header want = header_of(text, text_size, NULL, 0);
-  if (!path_of(&want, path, sizeof path)) return NULL;
-  FILE *file = fopen(path, "rbe");
-  if (!file) return NULL;
-  unsigned char *binary = read_file(file, &want, size);
-  fclose(file);
-  return binary;
-}
-
-static bool write_all(int fd, const void *bytes, size_t size) {
-  const char *p = bytes;
-  while (size) {
-    ssize_t n = write(fd, p, size);
-    if (n <= 0) return false;
-    p += n;
-    size -= (size_t)n;
-  }
-  return true;
-}
-
-void lo_cl_cache_save(const char *text, size_t text_size, const unsigned char *binary,
-                      size_t size) {
-  char path[4096], temporary[4128];
-  header h = header_of(text, text_size, binary, size);
-  if (!path_of(&h, path, sizeof path)) return;
-  make_folders(path);
-  snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-  int fd = mkstemp(temporary);
-  if (fd < 0) return;
-  fcntl(fd, F_SETFD, FD_CLOEXEC);
-  bool done = write_all(fd, &h, sizeof h) && write_all(fd, binary, size);
-  done = !close(fd) && done;
-  if (!done || rename(temporary, path)) unlink(temporary);
+void lo_cl_cache_save(const layerops_open_args *args, const char *key, size_t key_size,
+                      const unsigned char *binary, size_t size) {
+  char name[48], why[LO_CACHE_WHY];
+  header h = header_of(key_size, binary, size);
+  if (!lo_cache_on(args) || size > LARGEST - sizeof h - key_size) return;
+  char *file = malloc(sizeof h + key_size + size);
+  if (!file) return;
+  memcpy(file, &h, sizeof h);
+  memcpy(file + sizeof h, key, key_size);
+  memcpy(file + sizeof h + key_size, binary, size);
+  name_of(key, key_size, name, sizeof name);
+  lo_cache_write(args, name, file, sizeof h + key_size + size, why);
+  free(file);
 }

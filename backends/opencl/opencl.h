@@ -133,10 +133,12 @@ layerops_status lo_cl_program_get(layerops_context *ctx, lo_cl_world *world, lo_
                                   const int *number, cl_program *program);
 void lo_cl_programs_release(lo_cl_world *world);
 
-/* cache.c: a program's binary on disk. `text` is all that it depends on. load returns NULL where
+/* cache.c: a program's binary on disk. `key` is all that it depends on. load returns NULL where
  * there is none that can be trusted; the caller frees it. */
-unsigned char *lo_cl_cache_load(const char *text, size_t text_size, size_t *size);
-void lo_cl_cache_save(const char *text, size_t text_size, const unsigned char *binary, size_t size);
+unsigned char *lo_cl_cache_load(const layerops_open_args *args, const char *key, size_t key_size,
+                                size_t *size);
+void lo_cl_cache_save(const layerops_open_args *args, const char *key, size_t key_size,
+                      const unsigned char *binary, size_t size);
 
 /* buffer.c */
 layerops_status lo_cl_buffer_create(layerops_context *ctx, layerops_buffer *buffer);

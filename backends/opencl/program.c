@@ -138,10 +138,10 @@ static layerops_status build_failed(lo_cl_world *w, cl_program program, const ch
                  lo_cl_error_name(error), shown, options);
 }
 
-static cl_program from_binary(lo_cl_world *w, const char *options, const char *text,
-                              size_t text_size) {
+static cl_program from_binary(layerops_context *ctx, lo_cl_world *w, const char *options,
+                              const char *text, size_t text_size) {
   size_t size;
-  unsigned char *binary = lo_cl_cache_load(text, text_size, &size);
+  unsigned char *binary = lo_cl_cache_load(&ctx->args, text, text_size, &size);
   if (!binary) return NULL;
   const unsigned char *bytes = binary;
   cl_int status = CL_SUCCESS, error = CL_SUCCESS;
@@ -157,7 +157,8 @@ static cl_program from_binary(lo_cl_world *w, const char *options, const char *t
 }
 
 /* A cl_context of several devices has a binary for each; only that of this device is asked for. */
-static void save_binary(lo_cl_world *w, cl_program p, const char *text, size_t text_size) {
+static void save_binary(layerops_context *ctx, lo_cl_world *w, cl_program p, const char *text,
+                        size_t text_size) {
   enum { MOST = 64 };
   cl_device_id devices[MOST];
   size_t sizes[MOST] = {0}, count = 0;
@@ -174,7 +175,7 @@ static void save_binary(lo_cl_world *w, cl_program p, const char *text, size_t t
   if (!binaries[mine]) return;
   if (lo_cl.clGetProgramInfo(p, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL) ==
       CL_SUCCESS)
-    lo_cl_cache_save(text, text_size, binaries[mine], sizes[mine]);
+    lo_cl_cache_save(&ctx->args, text, text_size, binaries[mine], sizes[mine]);
   free(binaries[mine]);
 }
 
@@ -205,10 +206,10 @@ static layerops_status compile(layerops_context *ctx, lo_cl_world *w, lo_cl_sour
   snprintf(text, size, "%s%s\n", w->device->key, options);
   compose(source, text + head, source_size);
   layerops_status status = LAYEROPS_OK;
-  *program = from_binary(w, options, text, size);
+  *program = from_binary(ctx, w, options, text, size);
   if (!*program) {
     status = from_source(ctx, w, options, text + head, program);
-    if (status == LAYEROPS_OK) save_binary(w, *program, text, size);
+    if (status == LAYEROPS_OK) save_binary(ctx, w, *program, text, size);
   }
   free(text);
   return status;

@@ -86,9 +86,11 @@ typedef struct layerops_open_args {
                  size_t alignment); /* host memory; NULL: the C library's */
   void (*release)(void *user, void *pointer);
   void *alloc_user;
-  int32_t bind; /* CPU: a layerops_bind. To bind is an error together with `parallel` and under
-                   LAYEROPS_CPU_PARALLEL=openmp, as those threads are not the context's own
-                   (OMP_PROC_BIND binds OpenMP's), and UNSUPPORTED where the system cannot bind */
+  int32_t bind;     /* CPU: a layerops_bind. To bind is an error together with `parallel` and under
+                       LAYEROPS_CPU_PARALLEL=openmp, as those threads are not the context's own
+                       (OMP_PROC_BIND binds OpenMP's), and UNSUPPORTED where the system cannot bind */
+  int32_t no_cache; /* 1: as LAYEROPS_CACHE=0: nothing is read from $XDG_CACHE_HOME/layerops or kept
+                       there (compiled programs, what tuning found); 0: it is used */
 } layerops_open_args;
 
 /* Opens a context on a device. "auto" or NULL is LAYEROPS_DEVICE where that is set, else the first

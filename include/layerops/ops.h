@@ -10,8 +10,9 @@
  * - A size of 0 is a successful no-op; a product over k = 0 gives the epilogue of zeros.
  * - Outputs must not overlap inputs or each other, but where "in place" stands an output may be the
  *   very same view as that input (same place, shape, stride and element size).
- * - The same call on the same device gives the same bits every time. On the CPU they do not
- *   depend on the number of threads.
+ * - The same call on the same device gives the same bits every time (with the same library,
+ *   workspace and choices that were tuned: tune.h). On the CPU they do not depend on the number of
+ *   threads.
  * - No element outside the views is read or written, padding between rows included.
  *
  * Errors: INVALID (an argument; the message names it), OVERFLOW, ALIAS, UNSUPPORTED (the device

@@ -9,21 +9,12 @@
 #include <float.h>
 #include <math.h>
 
+#include "common/tolerance.h"
 #include "t/conformance/session.h"
 
-/* c(k) of a sum of k products in f32.
- *
- * Whatever the order, k u is the worst. Roundings behave as independent, zero-mean errors: then the
- * sum stays within l sqrt(k) u but for a probability of 2 exp(-l^2 / 2) (Higham and Mary, "A new
- * approach to probabilistic rounding error analysis", 2019, theorem 2.4). l = 8 makes that 2.5e-14
- * an element.
- *
- * Tensor cores of 16-bit inputs add groups of at least 8 exact products, and truncate: at most 2 u
- * a group, all in one direction, k / 4 in all. Those of f32 as bf16 parts truncate sums of 32
- * products, twice 2 u at most (backends/cuda/triple.cuh): less than the roundings of as many. */
+/* c(k) of a sum of k products in f32, which tuning holds kernels to as well. */
 double cf_steps(layerops_type type, int64_t k) {
-  double n = (double)k, likely = fmin(n, 8 * sqrt(n));
-  return type == LAYEROPS_F32 ? likely : fmax(likely, n / 4);
+  return lo_sum_steps(type, k);
 }
 
 /* Digits behind the leading one, and the smallest normal number's exponent. */

@@ -1,5 +1,5 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large
+check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/tune
 %C%_capture_SOURCES = %D%/capture.c t/devices.h t/tap.h
 %C%_capture_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_cuda_SOURCES = %D%/cuda.c
@@ -8,5 +8,8 @@ check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large
 %C%_kernels_SOURCES = %D%/kernels.c
 %C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_kernels_LDADD = $(inside)
+%C%_tune_SOURCES = %D%/tune.c t/is.h t/scratch.h
+%C%_tune_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_tune_LDADD = $(inside) $(ZLIB_LIBS) -lm
 check_SCRIPTS += %D%/driver.t %D%/headers.t
 EXTRA_DIST += %D%/driver.c
