@@ -51,7 +51,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double steps = (double)lo_ceil_div(slice, k->bk);
   double rate = unit_rate(s->architecture, k->unit) * k->rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * steps * (bm + bn) * k->bk * bytes / bytes_a_clock;
+  double loads = each * (bm + bn) * (double)(slice < p->k ? slice : p->k) * bytes / bytes_a_clock;
   double waits = rounds * (k->fixed + steps * k->wait);
   double cost = fmax(fmax(arithmetic, loads), waits) + output * each * bm * bn;
   if (k->copies)
