@@ -230,7 +230,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #undef X
 #define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
   {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
-   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 1500},
+   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 2400},
 #define X(BM, BN, WARPS, STAGES)                                                                   \
   SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
   SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \
