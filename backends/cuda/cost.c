@@ -5,22 +5,23 @@
 
 #include "backends/cuda/plan.h"
 
-/* Multiplications that an SM makes a clock with each unit; the first row whose architecture is not
- * above ours. On sm_90 those of mma.sync, as measured. */
+/* Multiplications that an SM makes a clock with each unit, and its share of device memory's bytes;
+ * the first row whose architecture is not above ours. On sm_90 as measured: mma.sync's, a copy's.
+ */
 static const struct {
   int architecture;
-  double rate[LO_UNITS];
+  double rate[LO_UNITS], memory;
 } rates[] = {
-    {90, {128, 232, 1025, 1390, 695, 1050, 2790}},
-    {86, {128, 85, 512, 512, 256, 512, 1024}},
-    {80, {64, 171, 512, 1024, 512, 512, 2048}},
-    {0, {64, 0, 512, 0, 0, 1024, 0}},
+    {90, {128, 232, 1025, 1390, 695, 1050, 2790}, 18},
+    {86, {128, 85, 512, 512, 256, 512, 1024}, 5},
+    {80, {64, 171, 512, 1024, 512, 512, 2048}, 10},
+    {0, {64, 0, 512, 0, 0, 1024, 0}, 5},
 };
 
-static double unit_rate(int architecture, lo_cuda_unit unit) {
+static int row_of(int architecture) {
   int i = 0;
   while (rates[i].architecture > architecture) i++;
-  return rates[i].rate[unit];
+  return i;
 }
 
 /* What an SM has, for the blocks that it holds at once: an SM of Turing's, which is the T4's, where
@@ -35,8 +36,9 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
   return blocks;
 }
 
-/* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the second-level
- * cache's bytes and the waiting of its blocks overlap: the longest counts. Parts of k end with a
+/* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the bytes of the
+ * second-level cache and of device memory, and the waiting of its blocks overlap: the longest
+ * counts. Parts of k end with a
  * block that waits for the others and adds what they stored. Copies of operands are a launch of
  * their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
@@ -49,11 +51,15 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
       (double)lo_ceil_div(p->m, bm) * (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
   double each = ceil(blocks / sms), rounds = ceil(each / lo_cuda_resident(s->architecture, k));
   double steps = (double)lo_ceil_div(slice, k->bk);
-  double rate = unit_rate(s->architecture, k->unit) * k->rate * 0.01;
+  int row = row_of(s->architecture);
+  double rate = rates[row].rate[k->unit] * k->rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * steps * (bm + bn) * k->bk * bytes / bytes_a_clock;
+  double loads = each * (bm + bn) * (double)(slice < p->k ? slice : p->k) * bytes / bytes_a_clock;
+  double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
+                                     (double)p->m * (double)p->n * bytes);
+  double memory = moved / (sms * rates[row].memory);
   double waits = rounds * (k->fixed + steps * k->wait);
-  double cost = fmax(fmax(arithmetic, loads), waits) + output * each * bm * bn;
+  double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
   if (k->copies)
     cost += launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) /
                          (sms * bytes_a_clock / 2);

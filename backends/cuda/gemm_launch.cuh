@@ -3,29 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backends/cuda/dot.cuh"
+#include "backends/cuda/gemm_simt.cuh"
 #include "backends/cuda/launch.h"
 
 template <class E, class T, int BLOCKS, bool TRANS_A, bool TRANS_B>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     lo_gemm_kernel(const __grid_constant__ lo_cu_gemm p) {
   lo_gemm<lo_simt_core<E, T>, TRANS_A, TRANS_B>(p);
-}
-
-template <class E, int S>
-__global__ void __launch_bounds__(32 * LO_DOT_WARPS)
-    lo_dot_kernel(const __grid_constant__ lo_cu_gemm p) {
-  lo_gemm_dot<E, S>(p);
-}
-
-template <class E> static int launch_dot(const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
-  lo_i64 lines = p->swapped ? p->n : p->m;
-  const void *kernel = lines <= 1   ? (const void *)lo_dot_kernel<E, 1>
-                       : lines <= 2 ? (const void *)lo_dot_kernel<E, 2>
-                       : lines <= 4 ? (const void *)lo_dot_kernel<E, 4>
-                                    : (const void *)lo_dot_kernel<E, 8>;
-  grid.threads = 32 * LO_DOT_WARPS;
-  return lo_cu_launch(kernel, grid, p, stream);
 }
 
 template <class E> static int launch(int tile, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
@@ -45,7 +29,6 @@ template <class E> static int launch(int tile, const lo_cu_gemm *p, lo_cu_grid g
 #undef X
 #undef KERNEL
   };
-  if (tile == LO_CU_DOT) return launch_dot<E>(p, grid, stream);
   grid.threads = tiles[tile].threads;
   return lo_cu_launch(tiles[tile].kernel[!p->a.k_inner][p->b.k_inner != 0], grid, p, stream);
 }

@@ -63,6 +63,33 @@ static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid
   return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
 }
 
+/* Units as lo_cu_run_direct_mma() has them. */
+static int run_direct_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  (void)kind, (void)grid;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_K8_F16, p, stream);
+}
+static int run_direct_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                          void *stream) {
+  (void)grid;
+  return lo_cu_run_direct_mma(number, kind == LO_KIND_F16 ? LO_DIRECT_F16 : LO_DIRECT_BF16, p,
+                              stream);
+}
+static int run_direct_s8_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                             void *stream) {
+  (void)kind, (void)grid;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_K16_S8, p, stream);
+}
+static int run_direct_s8_k32(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                             void *stream) {
+  (void)kind, (void)grid;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_S8, p, stream);
+}
+static int run_direct_fma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                          void *stream) {
+  (void)grid;
+  return lo_cu_run_direct_fma(number, kind != LO_KIND_F32, p, stream);
+}
+
 /* Numbers of the rows of a list. */
 enum {
 #define X(BM, BN, ...) SIMT_##BM##x##BN,
@@ -107,6 +134,22 @@ enum {
 #undef X
 };
 
+enum {
+#define X(NAME, ...) DIRECT_MMA_##NAME,
+  LO_CU_DIRECT_MMA(X) LO_CU_DIRECT_LOOSE(X)
+#undef X
+};
+enum {
+#define X(NAME, ...) DIRECT_FMA_##NAME,
+  LO_CU_DIRECT_FMA(X) LO_CU_FEW_FMA(X)
+#undef X
+};
+enum {
+#define X(NAME, ...) DIRECT_HALF_##NAME,
+  LO_CU_FEW_FMA(X)
+#undef X
+};
+
 /* What a family's rows have alike. */
 #define TILE(RUN, PREFIX, BM, BN, BK)                                                              \
   .run = RUN, .number = PREFIX##BM##x##BN, .bm = BM, .bn = BN, .bk = BK
@@ -143,19 +186,51 @@ enum {
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 90, .to = 90
 /* two stages of f32 and two sets of three bf16 parts, 32 of k each */
 #define TRIPLE_BYTES(BM, BN) (2 * 32 * (4 + 6) * (BM + BN))
-#define DOT                                                                                        \
-  .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_NT, .from = 75,           \
-  .to = LATEST, .few = LO_CU_DOT_LINES, .sliced = true
+#define SLICED               .orders = LO_ORDER_NT, .sliced = true, .align = 16
 
-#define SLICED .orders = LO_ORDER_NT, .sliced = true, .align = 16
+/* Direct kernels on tensor cores: EACH elements are 16 bytes. */
+#define DIRECT_MMA(RUN, NAME, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT, FIXED,  \
+                   EACH)                                                                           \
+  .run = RUN, .number = DIRECT_MMA_##NAME, .bm = 16 * (MT) / (KS) * (M),                           \
+  .bn = 8 * (NT) / (KS) * (N), .bk = 4 * (KS) * (EACH) * (K) * (UNROLL), .align = BYTES,           \
+  .few = FEW, .blocks = BLOCKS, .rate = RATE, .wait = WAIT, .fixed = FIXED, .orders = LO_ORDER_NT, \
+  .sliced = true, .direct = true
+#define DIRECT_FMA(NUMBER, LM, LN, TM, TN, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT, FIXED, \
+                   EACH)                                                                           \
+  .run = run_direct_fma, .number = NUMBER, .bm = (LM) * (TM) * (M), .bn = (LN) * (TN) * (N),       \
+  .bk = 32 / ((LM) * (LN)) * (EACH) * (K) * (UNROLL), .align = BYTES, .few = FEW,                  \
+  .blocks = BLOCKS, .rate = RATE, .wait = WAIT, .fixed = FIXED, .orders = LO_ORDER_NT,             \
+  .sliced = true, .direct = true, .unit = LO_UNIT_FMA
 
 /* clang-format off */
 const lo_cuda_kernel lo_cuda_kernels[] = {
-  {"dot", DOT, .run = run_simt, .number = LO_CU_DOT, .bm = LO_CU_DOT_EACH, .bn = LO_CU_DOT_LINES,
-   .bk = 128, TIME(8, 50, 200), .fixed = 1000},
+#define X(NAME, ...)                                                                               \
+  {#NAME "_k16", .unit = LO_UNIT_F16_K16, .kinds = HALVES, .from = 80, .to = LATEST,               \
+   DIRECT_MMA(run_direct_k16, NAME, __VA_ARGS__, 8)},                                              \
+  {#NAME "_k8", .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16, .from = 75, .to = 79,                \
+   DIRECT_MMA(run_direct_k8, NAME, __VA_ARGS__, 8)},
+  LO_CU_DIRECT_MMA(X) LO_CU_DIRECT_LOOSE(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  {#NAME "_s8_k32", .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .from = 80, .to = LATEST,     \
+   DIRECT_MMA(run_direct_s8_k32, NAME, __VA_ARGS__, 16)},                                          \
+  {#NAME "_s8_k16", .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75, .to = 79,         \
+   DIRECT_MMA(run_direct_s8_k16, NAME, __VA_ARGS__, 16)},
+  LO_CU_DIRECT_MMA(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  {#NAME "_f32", .kinds = LO_KIND_F32, .from = 75, .to = LATEST,                                   \
+   DIRECT_FMA(DIRECT_FMA_##NAME, __VA_ARGS__, 4)},
+  LO_CU_DIRECT_FMA(X) LO_CU_FEW_FMA(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  {#NAME "_bf16", .kinds = LO_KIND_BF16, .from = 75, .to = 79,                                     \
+   DIRECT_FMA(DIRECT_HALF_##NAME, __VA_ARGS__, 8)},
+  LO_CU_FEW_FMA(X)
+#undef X
 #define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
   {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
-   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 1500},
+   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 2400},
 #define X(BM, BN, WARPS, STAGES)                                                                   \
   SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
   SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \

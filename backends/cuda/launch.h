@@ -39,6 +39,10 @@ int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */
 int lo_cu_run_gemm_sliced(int tile, int type, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Kernels of gemm_direct.cuh, all tiles of a product at once, by their number in params.h's lists:
+ * on tensor cores with a unit LO_DIRECT_, on ordinary cores for f32 or 16-bit operands. */
+int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, void *stream);
+int lo_cu_run_direct_fma(int number, int halves, const lo_cu_gemm *p, void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

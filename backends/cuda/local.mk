@@ -2,7 +2,6 @@ EXTRA_DIST += \
 	%D%/align.cu \
 	%D%/async_copy.cuh \
 	%D%/bsr.cu \
-	%D%/dot.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -12,6 +11,10 @@ EXTRA_DIST += \
 	%D%/gemm_async_int8.cu \
 	%D%/gemm_async_launch.cuh \
 	%D%/gemm_async_tf32.cu \
+	%D%/gemm_direct.cuh \
+	%D%/gemm_direct_fma.cu \
+	%D%/gemm_direct_launch.cuh \
+	%D%/gemm_direct_mma.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_launch.cuh \
 	%D%/gemm_mma.cu \
@@ -51,6 +54,8 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_async_f16.cu \
 	%D%/gemm_async_int8.cu \
 	%D%/gemm_async_tf32.cu \
+	%D%/gemm_direct_fma.cu \
+	%D%/gemm_direct_mma.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/gemm_triple.cu \

@@ -98,19 +98,21 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
   return p.partial + ((part * p.batch + batch) * p.m + row) * p.pitch + col;
 }
 
-/* Whether all other parts of this tile are stored. The counter is left as it was found: 0. */
-LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
+/* Whether all other parts of a tile are stored. Its counter is left as it was found: 0. */
+LO_FN bool lo_meets_all(int *counter, int split) {
   bool last = false;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    int *counter = p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x;
-    last = atomicAdd(counter, 1) == p.split - 1;
+    last = atomicAdd(counter, 1) == split - 1;
     if (last) *counter = 0;
   }
   last = __syncthreads_or(last); /* no byte of shared memory: the stages have all of it */
   if (last) __threadfence();
   return last;
+}
+LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
+  return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
 }
 
 template <class Core>

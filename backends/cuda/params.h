@@ -58,7 +58,7 @@ typedef struct lo_cu_gemm {
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
   int a_unsigned;      /* 8-bit operands: op(A) is u8 */
-  int swapped;         /* LO_CU_DOT: the long operand is A */
+  int swapped;         /* the long operand is A */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
@@ -87,12 +87,6 @@ typedef struct lo_cu_bsr {
   lo_i64 m, tile0, tiles_m, block_rows;
   lo_cu_epilogue e;
 } lo_cu_bsr;
-
-/* In place of a tile's number: dot products of long lines with at most LO_CU_DOT_LINES short ones,
- * a block for each LO_CU_DOT_EACH lines. */
-#define LO_CU_DOT       (-1)
-#define LO_CU_DOT_LINES 8
-#define LO_CU_DOT_EACH  16
 
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
@@ -168,6 +162,56 @@ enum {
   LO_SLICED_F32,
   LO_SLICED_TYPES
 };
+
+/* Instructions of direct kernels on tensor cores: Turing's shorter ones, and those from Ampere on.
+ */
+enum { LO_DIRECT_K8_F16, LO_DIRECT_F16, LO_DIRECT_BF16, LO_DIRECT_K16_S8, LO_DIRECT_S8 };
+
+/* Kernels that load fragments straight from memory (gemm_direct.cuh): small grids, and products
+ * with at most FEW lines on one side. On tensor cores: a warp has MT x NT instructions' outputs, of
+ * KS ranges of k; M x N x K warps; UNROLL steps on their way; BYTES moved at once, 0: an element.
+ * BLOCKS fit on an SM. RATE: the share, in percent, of its unit's rate that a full SM reaches;
+ * WAIT: clocks that a round of UNROLL steps takes a block alone; FIXED: what stands around them.
+ * All fitted to times on an H200 (2026-11). X(NAME, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW,
+ * BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_DIRECT_MMA(X)                                                                        \
+  X(direct_16x8_w8, 2, 2, 2, 1, 1, 8, 2, 16, 0, 2, 8, 600, 2600)                                   \
+  X(direct_16x8_w4, 2, 2, 2, 1, 1, 4, 2, 16, 0, 4, 8, 1300, 1500)                                  \
+  X(direct_16x16, 1, 2, 1, 1, 1, 8, 2, 16, 0, 2, 8, 1700, 900)                                     \
+  X(direct_32x32, 2, 4, 1, 1, 1, 8, 2, 16, 0, 1, 15, 1700, 1800)                                   \
+  X(few1, 2, 1, 8, 1, 1, 4, 4, 16, 1, 4, 2, 2200, 4000)                                            \
+  X(few1_short, 2, 1, 8, 4, 1, 1, 1, 16, 1, 4, 2, 1000, 3200)                                      \
+  X(few2, 2, 1, 4, 1, 1, 4, 4, 16, 2, 4, 2, 3000, 4000)                                            \
+  X(few4, 2, 1, 2, 1, 1, 4, 4, 16, 4, 4, 2, 1300, 1800)                                            \
+  X(few8, 2, 2, 2, 2, 1, 4, 2, 16, 8, 2, 6, 300, 4000)                                             \
+  X(few16, 2, 4, 2, 2, 1, 8, 2, 16, 16, 1, 10, 300, 2600)
+
+/* Those for operands that are not aligned, or k that is not whole: 16-bit operands alone, as other
+ * main loops are better at single bytes. */
+#define LO_CU_DIRECT_LOOSE(X)                                                                      \
+  X(direct_loose, 1, 1, 1, 1, 1, 4, 1, 0, 0, 4, 3, 1700, 2600)                                     \
+  X(few8_loose, 2, 2, 2, 2, 1, 4, 1, 0, 8, 2, 3, 1700, 3200)
+
+/* The same on ordinary cores: LM x LN groups of lanes have TM x TN outputs each.
+ * X(NAME, LM, LN, TM, TN, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT,
+ * FIXED) */
+#define LO_CU_DIRECT_FMA(X)                                                                        \
+  X(direct_8x8_w16, 2, 2, 4, 4, 1, 1, 16, 2, 16, 0, 1, 18, 300, 3200)                              \
+  X(direct_8x8_w8, 2, 2, 4, 4, 1, 1, 8, 2, 16, 0, 2, 25, 2200, 900)                                \
+  X(direct_16x8, 4, 2, 4, 4, 1, 1, 8, 2, 16, 0, 2, 25, 1700, 1800)                                 \
+  X(direct_16x16, 2, 2, 8, 8, 1, 1, 8, 1, 16, 0, 1, 25, 1700, 1800)                                \
+  X(direct_16x32, 2, 4, 8, 8, 1, 1, 8, 1, 16, 0, 1, 25, 1700, 1800)                                \
+  X(direct_loose, 2, 2, 4, 4, 1, 1, 4, 1, 0, 0, 4, 25, 1300, 900)
+
+/* Those of them for few lines, for f32 and, where no instruction takes it, bf16. */
+#define LO_CU_FEW_FMA(X)                                                                           \
+  X(few1, 1, 1, 4, 1, 1, 1, 4, 4, 16, 1, 4, 4, 300, 2600)                                          \
+  X(few1_short, 1, 1, 4, 1, 4, 1, 1, 2, 16, 1, 4, 4, 1700, 2600)                                   \
+  X(few2, 1, 1, 4, 2, 1, 1, 4, 2, 16, 2, 4, 8, 3000, 2200)                                         \
+  X(few4, 1, 1, 4, 4, 1, 1, 4, 2, 16, 4, 3, 18, 800, 3200)                                         \
+  X(few8, 1, 1, 4, 8, 1, 1, 4, 2, 16, 8, 2, 18, 2200, 2200)                                        \
+  X(few16, 1, 2, 8, 8, 2, 1, 2, 2, 16, 16, 2, 35, 600, 2200)                                       \
+  X(few8_loose, 1, 1, 4, 8, 1, 1, 4, 1, 0, 8, 2, 18, 450, 4000)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.
  * X(BM, BN, BK, TM, TN, LX, BLOCKS) */

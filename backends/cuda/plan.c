@@ -56,6 +56,19 @@ static bool aligned(const layerops_matrix *m, int bytes) {
   return bytes <= size || lo_cuda_aligned(m, bytes / size);
 }
 
+static bool is_far(const lo_product *p) {
+  int64_t stride = p->a.stride > p->b.stride ? p->a.stride : p->b.stride;
+  return stride > UINT32_MAX / (int64_t)layerops_type_size(p->a.type);
+}
+
+static const char *refuses_direct(const lo_product *p, const lo_cuda_kernel *k) {
+  int64_t size = (int64_t)layerops_type_size(p->a.type);
+  if (k->align && p->k * size % k->align)
+    return "k is not a whole number of what is loaded at once";
+  if (is_far(p)) return "rows lie too far apart";
+  return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
+}
+
 static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
   if ((p->m < p->n ? p->m : p->n) > k->few) return "too many rows and columns";
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
@@ -94,6 +107,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if ((reason = refuses_alignment(ctx, p, k))) return reason;
   if (k->shared > lo_cuda(ctx)->device->shared) return "its stages do not fit shared memory";
   if (k->few) reason = refuses_few(p, k);
+  if (!reason && k->direct) reason = refuses_direct(p, k);
   if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
     reason = refuses_invariance(ctx, kinds_of(p), k);
   return reason;
@@ -269,9 +283,11 @@ static int64_t alignment_of(const lo_product *p) {
 }
 
 lo_tuned_key lo_cuda_plan_key(const lo_product *p) {
-  return (lo_tuned_key){p->m,       p->n,           p->k,      p->batch,
-                        p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
-                        p->flags,   alignment_of(p)};
+  return (lo_tuned_key){p->m,       p->n,
+                        p->k,       p->batch,
+                        p->trans_a, p->trans_b,
+                        p->a.type,  lo_present(&p->row_sum),
+                        p->flags,   is_far(p) ? -alignment_of(p) : alignment_of(p)};
 }
 
 static unsigned slot_of(const lo_tuned_key *k) {

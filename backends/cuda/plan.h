@@ -39,6 +39,7 @@ typedef struct lo_cuda_kernel {
   int align;    /* 0, or the bytes that the rows of both operands must be aligned to */
   bool copies;  /* operands whose rows are not are copied to scratch memory first */
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
+  bool direct;  /* wants k in whole times `align`, and lines less than 4 GiB apart */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
   int blocks;          /* that an SM holds at once, by their registers */

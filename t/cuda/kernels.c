@@ -131,6 +131,7 @@ static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts) {
   uint32_t flags = k->kinds & LO_KIND_TF32 ? LAYEROPS_ALLOW_TF32 : 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     shape s = shapes[i];
+    if (k->direct && k->align) s.k = (s.k + 15) / 16 * 16;
     if (k->copies && s.m == 1) continue; /* one row lies well already */
     if (k->few && (s.m < s.n ? s.m : s.n) > k->few) continue;
     if (lo_ceil_div(s.k, k->bk) < 2 * parts - 1) continue; /* no so many parts */
