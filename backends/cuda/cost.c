@@ -38,9 +38,8 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
 
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the bytes of the
  * second-level cache and of device memory, and the waiting of its blocks overlap: the longest
- * counts. Parts of k end with a
- * block that waits for the others and adds what they stored. Copies of operands are a launch of
- * their own, at the speed of memory. */
+ * counts. Parts of k end with a block that waits for the others and adds what they stored. Copies
+ * of operands are a launch of their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
   const double output = 0.46, bytes_a_clock = 32, meeting = 2500, launch = 3500;
@@ -71,6 +70,6 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
 
 double lo_cuda_unit_seconds(const lo_cuda_state *s, const lo_product *p, lo_cuda_unit unit,
                             double clock) {
-  double rate = unit_rate(s->architecture, unit) * s->device->sms * clock;
+  double rate = rates[row_of(s->architecture)].rate[unit] * s->device->sms * clock;
   return (double)p->m * (double)p->n * (double)p->k * (double)p->batch / rate;
 }
