@@ -81,7 +81,7 @@ library_parts += %D%/libcuda.la
 	%D%/views.c
 
 # What kernels are made of, and how: what was tuned holds for it alone.
-%D%/libcuda_la-tuned.lo: %D%/code.inc
+BUILT_SOURCES += %D%/code.inc
 %D%/code.inc: FORCE
 	@$(MKDIR_P) %D%; \
 	(cd $(srcdir)/%D% && cat *.cu *.cuh kernels.c params.h; echo '$(AM_NVCCFLAGS) $(NVCCFLAGS)') | \

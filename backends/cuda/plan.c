@@ -265,6 +265,7 @@ const char *lo_cuda_plan_named(layerops_context *ctx, const lo_product *p, const
 struct lo_cuda_plans {
   struct {
     lo_tuned_key key;
+    bool far;          /* see is_far() */
     lo_cuda_plan plan; /* no kernel where the slot is empty */
   } slots[64];
 };
@@ -283,11 +284,9 @@ static int64_t alignment_of(const lo_product *p) {
 }
 
 lo_tuned_key lo_cuda_plan_key(const lo_product *p) {
-  return (lo_tuned_key){p->m,       p->n,
-                        p->k,       p->batch,
-                        p->trans_a, p->trans_b,
-                        p->a.type,  lo_present(&p->row_sum),
-                        p->flags,   is_far(p) ? -alignment_of(p) : alignment_of(p)};
+  return (lo_tuned_key){p->m,       p->n,           p->k,      p->batch,
+                        p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
+                        p->flags,   alignment_of(p)};
 }
 
 static unsigned slot_of(const lo_tuned_key *k) {
@@ -317,11 +316,14 @@ layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
   if (!s->plans) s->plans = calloc(1, sizeof *s->plans);
   if (!s->plans) return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory for plans");
   unsigned i = slot_of(&k);
-  if (!s->plans->slots[i].plan.kernel || memcmp(&s->plans->slots[i].key, &k, sizeof k)) {
+  bool far = is_far(p);
+  if (!s->plans->slots[i].plan.kernel || s->plans->slots[i].far != far ||
+      memcmp(&s->plans->slots[i].key, &k, sizeof k)) {
     s->plans->slots[i].plan.kernel = NULL;
     lo_cuda_plan made;
     LO_TRY(make_plan(ctx, p, &k, &made));
     s->plans->slots[i].key = k;
+    s->plans->slots[i].far = far;
     s->plans->slots[i].plan = made;
   }
   *plan = s->plans->slots[i].plan;
