@@ -231,7 +231,8 @@ static void test_no_such_kernel(void) {
   layerops_close(ctx);
 }
 
-int main(void) {
+/* An argument: only the kernels whose name begins with it. */
+int main(int argc, char **argv) {
   int device = 0;
   const char *reason = why_not(&device), *required = getenv("LAYEROPS_TEST_REQUIRE");
   if (reason && required && strstr(required, "cuda")) {
@@ -249,7 +250,10 @@ int main(void) {
   }
   test_no_such_kernel();
   device = usable(device);
-  for (int i = 0; i < lo_cuda_kernel_count; i++) test_kernel(&lo_cuda_kernels[i], device);
+  const char *only = argc > 1 ? argv[1] : "";
+  for (int i = 0; i < lo_cuda_kernel_count; i++)
+    if (!strncmp(lo_cuda_kernels[i].name, only, strlen(only)))
+      test_kernel(&lo_cuda_kernels[i], device);
   return done();
 }
 #endif
