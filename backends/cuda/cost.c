@@ -42,7 +42,8 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
  * of operands are a launch of their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.46, bytes_a_clock = 32, meeting = 2500, launch = 3500;
+  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 8270;
+  const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int bm = k->bm, bn = k->bn;
   if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
@@ -51,19 +52,19 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double each = ceil(blocks / sms), rounds = ceil(each / lo_cuda_resident(s->architecture, k));
   double steps = (double)lo_ceil_div(slice, k->bk);
   int row = row_of(s->architecture);
-  double rate = rates[row].rate[k->unit] * k->rate * 0.01;
+  double rate = rates[row].rate[k->unit] * time.rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
   double loads = each * (bm + bn) * (double)(slice < p->k ? slice : p->k) * bytes / bytes_a_clock;
   double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
                                      (double)p->m * (double)p->n * bytes);
   double memory = moved / (sms * rates[row].memory);
-  double waits = rounds * (k->fixed + steps * k->wait);
+  double waits = rounds * (time.fixed + steps * time.wait);
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
   if (k->copies)
-    cost += launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) /
-                         (sms * bytes_a_clock / 2);
+    cost +=
+        launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) / (sms * 16);
   if (split > 1)
-    cost += meeting +
+    cost += meeting + each_part * split +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
   return cost;
 }

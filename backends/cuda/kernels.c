@@ -158,10 +158,12 @@ enum {
   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define MMA_K8                                                                                     \
   .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16, .orders = LO_ORDER_ALL, .from = 75, .to = 79
-#define MMA_INT8 .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75, .to = LATEST
+#define MMA_INT8 .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75
 /* What a block takes of an SM. */
 #define TAKES(BM, BN, WM, WN)                                                                      \
   .threads = BM / WM * (BN / WN) * 32, .shared = LO_CU_MMA_SHARED(BM, BN)
+/* The largest tile is for aligned rows: element by element the smaller ones are faster. */
+#define SIMT_ALIGN(BM, BN) .align = (BM) * (BN) > 64 * 128 ? 16 : 0
 #define SIMT                                                                                       \
   .unit = LO_UNIT_FMA, .kinds = LO_KIND_F32 | HALVES, .orders = LO_ORDER_ALL, .from = 75,          \
   .to = LATEST
@@ -269,13 +271,13 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #define X(BM, BN, WM, WN, BLOCKS, K8, INT8, WAIT, FIXED)                                           \
   {"mma_k8_" #BM "x" #BN, MMA_K8, TILE(run_mma_k8, MMA_, BM, BN, 32), TAKES(BM, BN, WM, WN),       \
    TIME(BLOCKS, K8, WAIT), .fixed = FIXED},                                                        \
-  {"mma_int8_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_NT,                                       \
+  {"mma_int8_" #BM "x" #BN, MMA_INT8, .to = 79, .orders = LO_ORDER_NT,                             \
    TILE(run_mma_int8, MMA_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, INT8, 2 * WAIT),      \
    .fixed = FIXED},
   LO_CU_MMA_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT, FIXED)                                               \
-  {"mma_int8_any_" #BM "x" #BN, MMA_INT8, .orders = LO_ORDER_ALL,                                  \
+  {"mma_int8_any_" #BM "x" #BN, MMA_INT8, .to = LATEST, .orders = LO_ORDER_ALL,                    \
    TILE(run_mma_int8, MMA_ANY_, BM, BN, 64), TAKES(BM, BN, WM, WN), TIME(BLOCKS, RATE, WAIT),      \
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
@@ -289,7 +291,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #undef X
 #define X(BM, BN, BK, TM, TN, LX, BLOCKS, RATE, WAIT)                                              \
   {"simt_" #BM "x" #BN, SIMT, TILE(run_simt, SIMT_, BM, BN, BK), TIME(BLOCKS, RATE, WAIT),         \
-   .threads = BM * BN / (TM * TN), .shared = 8 * BK * (BM + BN) + 4 * BN},
+   .threads = BM * BN / (TM * TN), .shared = 8 * BK * (BM + BN) + 4 * BN, SIMT_ALIGN(BM, BN)},
   LO_CU_TILES(X)
 #undef X
 };

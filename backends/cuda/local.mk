@@ -75,6 +75,7 @@ library_parts += %D%/libcuda.la
 	%D%/plan.h \
 	%D%/product.cu \
 	%D%/softmax.cu \
+	%D%/times.c \
 	%D%/tune.c \
 	%D%/tuned.c \
 	%D%/verify.c \

@@ -67,6 +67,12 @@ typedef struct lo_cuda_plan {
  * has no room for one. */
 int lo_cuda_resident(int architecture, const lo_cuda_kernel *k);
 
+/* What a kernel's time is made of (its fields of these names). */
+typedef struct lo_cuda_time {
+  int rate, wait, fixed;
+} lo_cuda_time;
+lo_cuda_time lo_cuda_time_of(const lo_cuda_kernel *k);
+
 /* The clocks of a product with k in `split` parts of `slice`, but for what all kernels have alike.
  */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
