@@ -109,6 +109,8 @@ static int enter_library(struct bench_race *race, bool packed) {
   if (status != LAYEROPS_OK) return -1;
   snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(race->target->ctx));
   if (!check_entrant(e)) return -1;
+  if (!*e->kernel) /* elsewhere than on CUDA a recording chooses none */
+    snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(race->target->ctx));
   race->count++;
   if (packed) e->pack_seconds = pack_time(e);
   return 1;

@@ -193,8 +193,9 @@ bool bench_session_replay(struct bench_session *s, const struct bench_line *line
   bool good = status == LAYEROPS_OK;
   if (!good) {
     s->faults++;
-    fprintf(stderr, "layerops bench: --replay: %s: %s\n", layerops_status_text(status),
-            layerops_last_error());
+    const char *detail = layerops_last_error(); /* none where the operands could not be made */
+    fprintf(stderr, "layerops bench: --replay: %s%s%s\n", layerops_status_text(status),
+            *detail ? ": " : "", detail);
     bench_call_free(&call);
     return true;
   }

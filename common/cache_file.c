@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,7 +171,19 @@ static int create_temporary(int directory, const char *name, char *temporary, si
   return -1;
 }
 
+/* Beyond the process's limit write() would raise SIGXFSZ, which ends a program that wanted no file
+   of this library. */
+static bool exceeds_limit(size_t size) {
+  struct rlimit limit;
+  return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
+         size > limit.rlim_cur;
+}
+
 static bool write_all(int fd, const char *from, size_t size) {
+  if (exceeds_limit(size)) {
+    errno = EFBIG;
+    return false;
+  }
   while (size) {
     ssize_t n = write(fd, from, size);
     if (n < 0 && errno == EINTR) continue;

@@ -78,13 +78,13 @@ static layerops_status make_native(layerops_context *ctx, layerops_graph *g) {
 }
 
 layerops_status layerops_record_end(layerops_context *ctx, layerops_graph **graph) {
+  if (graph) *graph = NULL;
   LO_TRY(lo_enter(ctx, "record_end"));
   if (!ctx->recording)
     return lo_fail(LAYEROPS_ERROR_STATE, "record_end: the context is not recording");
   if (!graph) return lo_fail(LAYEROPS_ERROR_INVALID, "record_end: graph is NULL");
   layerops_graph *g = ctx->recording;
   ctx->recording = NULL;
-  *graph = NULL;
   layerops_status status = make_native(ctx, g);
   if (status != LAYEROPS_OK)
     layerops_graph_destroy(g);

@@ -134,10 +134,13 @@ static void read_text(lo_tuned *t, const char *text, size_t size) {
   size_t length = strlen(t->header);
   lo_tuned_row row;
   if (strlen(text) != size || strncmp(text, t->header, length) || text[length] != '\n') return;
-  for (const char *line = text + length + 1; *line; line++) {
-    if (parse(line, &row) && !append(t, &row)) break;
-    line += strcspn(line, "\n");
-    if (!*line) break;
+  const char *line = text + length + 1;
+  for (size_t n; n = strcspn(line, "\n"), line[n]; line += n + 1) {
+    char one[LONGEST_LINE]; /* sscanf looks at all of a text each time */
+    if (n + 2 > sizeof one) continue;
+    memcpy(one, line, n + 1);
+    one[n + 1] = 0;
+    if (parse(one, &row) && !append(t, &row)) break;
   }
   sort(t);
 }

@@ -67,6 +67,9 @@ misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
 misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8 or tf32" --suite "$layers" --dtype f64
 misused 'a type of training' 'dtype is for --suite' --train 64 --dtype bf16
 misused 'a type of latencies' 'dtype is for --suite' --latency 10 --dtype f16
+for option in 'tier S' 'rows odd2' 'vary 1' 'way chain' 'weights plain' 'residency warm'; do
+  misused "a ${option% *} without a suite" "${option% *} is for --suite" --ops copy --$option
+done
 misused 'threads' "threads is '0'" --suite "$layers" --threads 0
 misused 'rounds' "rounds is '-1'" --suite "$layers" --rounds -1
 misused 'seconds' "seconds is 'nan'" --suite "$layers" --seconds nan
@@ -113,6 +116,7 @@ for weights in plain packed both; do
   table 'their table'
   exact 1e-6 'within rounding of float64'
   column 10 "$(echo $weights | sed 's/both/plain|packed/')" 'those asked for'
+  column 5 '[a-z][a-z0-9_]*' 'and the kernels'
   sed 1d "$scratch/rows.tsv" | wc -l | grep -qx " *$(echo $weights | sed 's/both/4/; s/p.*/2/')"
   result $? 'a line a row and kind' <"$scratch/rows.tsv"
 done

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -222,6 +223,24 @@ static void test_writers(void) {
   ok(files == 1, "... nor is a temporary file left");
 }
 
+/* SIGXFSZ, which is not ignored here, would end the test. */
+static void test_limit(void) {
+  static const char more[5000];
+  setenv("XDG_CACHE_HOME", scratch_path("limit"), 1);
+  ok(lo_cache_write(&on, "file", "first", 5, why), "before the limit%s", why);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
+    bool refused = !lo_cache_write(&on, "file", more, sizeof more, why);
+    _exit(refused && strstr(why, strerror(EFBIG)) ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  ok(status == 0, "a file beyond the process's limit is refused, with the reason");
+  ok(holds("first"), "... and the old one stays");
+}
+
 int main(void) {
   unsetenv("LAYEROPS_CACHE");
   umask(022);
@@ -232,5 +251,6 @@ int main(void) {
   test_foreign();
   test_file();
   test_writers();
+  test_limit();
   return done();
 }

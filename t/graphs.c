@@ -245,8 +245,10 @@ static void test_refusals(layerops_context *ctx, const char *name) {
     refused(layerops_fill(ctx, &on_host), LAYEROPS_ERROR_STATE, "host views cannot be recorded",
             name, "a host view");
   is_ok(layerops_record_end(ctx, &first), name, "the recording goes on, and ends");
+  graph = first;
   refused(layerops_record_end(ctx, &graph), LAYEROPS_ERROR_STATE, "not recording", name,
           "ending it twice");
+  ok(!graph, "%s: and gives no graph", name);
   ok(first_of(ctx, b) == 5, "%s: nothing has run", name);
   is_ok(layerops_record_begin(ctx), name, "a second graph of the context");
   refused(layerops_graph_replay(first), LAYEROPS_ERROR_STATE, "recording", name,

@@ -37,12 +37,14 @@ for shape in 1x2 1x2x3x4 0x2x3 -1x2x3 1x2x 1,2,3 ax2x3 '1x2x3 ' 1x2x999999999999
   ends 2 "shape is '.*', but must be three sizes" --shape "$shape"
 done
 ends 2 "dtype is 'f64', but must be f32, f16, bf16 or int8" --shape 1x2x3 --dtype f64
-ends 2 "dtype is 'f16', but must be f32" --shape 1x2x3 --dtype f32 --dtype bf16 --dtype int8 \
-  --dtype f32 --dtype f16
+ends 2 "dtype is 'tf32', but must be f32, f16, bf16 or int8" --shape 1x2x3 --dtype tf32
+ends 2 "dtype is 'f32', but must be f32, f16, bf16 or int8, each once" --shape 1x2x3 --dtype f32 \
+  --dtype bf16 --dtype int8 --dtype f32
 for seconds in 0 -1 nan inf x ''; do
   ends 2 "seconds is '$seconds', but must be a positive number" --shape 1x2x3 --seconds "$seconds"
 done
 ends 2 "batch is '0'" --model x --batch 0
+ends 2 "batch is '536870913', but must be .* from 1 to 536870912" --model x --batch 536870913
 ends 2 'batch goes with --model' --shape 1x2x3 --batch 8
 ends 2 'either --tsv or --json' --shape 1x2x3 --tsv --json
 ends 2 "unrecognized option '--fast'" --shape 1x2x3 --fast

@@ -386,6 +386,20 @@ static run_function *run_of(const struct settings *o) {
   return run;
 }
 
+/* An option that was given and says something of a suite's layers only; NULL: none. */
+static const char *suite_option_of(const struct settings *o) {
+  const struct {
+    bool given;
+    const char *name;
+  } options_of_suites[] = {{o->type != NULL, "dtype"},    {o->tier != 0, "tier"},
+                           {o->rows != NULL, "rows"},     {o->vary != 0, "vary"},
+                           {o->way != 0, "way"},          {o->weights != 0, "weights"},
+                           {o->residencies != 0, "residency"}};
+  for (size_t i = 0; i < sizeof options_of_suites / sizeof *options_of_suites; i++)
+    if (options_of_suites[i].given) return options_of_suites[i].name;
+  return NULL;
+}
+
 int tool_bench(int argc, char **argv) {
   struct settings o = {.seed = 1};
   int status = tool_parse(&usage, argc, argv, &o);
@@ -394,10 +408,9 @@ int tool_bench(int argc, char **argv) {
   if (!run)
     return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --ops LIST, --train N, "
                                  "--latency N");
-  if (o.type && !o.suite)
-    return tool_misused(COMMAND,
-                        "--dtype is for --suite: --replay's line names the type, the others "
-                        "have their own");
+  const char *alone = o.suite ? NULL : suite_option_of(&o);
+  if (alone)
+    return tool_misused(COMMAND, "--%s is for --suite: the others have their own", alone);
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
                                   .timed_plan = BENCH_PLAN_TIMED,

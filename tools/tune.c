@@ -48,10 +48,18 @@ static bool parse_shape(const char *text, void *field) {
 }
 
 static bool parse_type(const char *text, void *field) {
-  const struct bench_type **types = field;
+  const struct bench_type **types = field, *type = bench_type_find(text);
   int count = 0;
-  while (count < MAX_TYPES && types[count]) count++;
-  return count < MAX_TYPES && (types[count] = bench_type_find(text)) != NULL;
+  if (!type || !strcmp(text, "tf32")) return false;
+  while (types[count])
+    if (types[count++] == type) return false;
+  types[count] = type;
+  return true;
+}
+
+/* More would overflow an operand's bytes. */
+static bool parse_batch(const char *text, void *field) {
+  return parse_count(text, field) && *(int64_t *)field <= 1 << 29;
 }
 
 #define OPTION(name, argument, want, help, parse, field)                                           \
@@ -63,8 +71,8 @@ static const struct tool_option options[] = {
            "a layer Y[M,N] = X[M,K] W[N,K]^T; may be repeated", parse_shape, shapes),
     OPTION("model", "FILE", "a file", "the layers of a network that 'layerops train' saved",
            parse_text, model),
-    OPTION("batch", "N", "a whole number of 1 or more", "with --model: samples a step (64)",
-           parse_count, batch),
+    OPTION("batch", "N", "a whole number from 1 to 536870912", "with --model: samples a step (64)",
+           parse_batch, batch),
     OPTION("backward", NULL, NULL, "also the products of the backward pass", parse_switch,
            backward),
     OPTION("device", "D", "a device", "as 'layerops devices' lists them", parse_text, device),

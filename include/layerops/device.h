@@ -191,10 +191,10 @@ LAYEROPS_API void layerops_event_destroy(layerops_event *event);
  * workspace it keeps itself, and only one context uses it, whose calls and replays come one after
  * the other. A context may have any number of graphs, and they may be destroyed in any order, also
  * when the context is closed and while a replay is on its way. Faults that a replay finds are told
- * by the next sync or read.
+ * by the next sync or read (on the CPU by the replay itself, which ends there).
  *
- * Host views, reads, writes and syncs cannot be recorded (STATE), nor can a context begin twice or
- * replay while it records. Used by the context's thread. */
+ * Host views that would be staged, reads, writes and syncs cannot be recorded (STATE), nor can a
+ * context begin twice or replay while it records. Used by the context's thread. */
 LAYEROPS_API layerops_status layerops_record_begin(layerops_context *ctx);
 /* Where it fails the recording is over, and *graph is NULL; but a NULL `graph` is INVALID and the
  * recording goes on. */

@@ -388,7 +388,7 @@ LAYEROPS_DECLARE_OP(bsr_linear_forward)
  * Checks the call as the operation itself would, with the same errors, and makes what its first run
  * would make, but runs nothing and writes to no operand. On CUDA that is the choice of kernels,
  * their code, and the context's workspace; elsewhere the call is only checked.
- * layerops_last_kernel then names the kernel.
+ * On CUDA layerops_last_kernel then names the kernel.
  *
  * From then on this call, and any with the same operands present, shapes, strides, alignment and
  * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA
