@@ -16,8 +16,8 @@
  * - No element outside the views is read or written, padding between rows included.
  *
  * Errors: INVALID (an argument; the message names it), OVERFLOW, ALIAS, UNSUPPORTED (the device
- * lacks the operation for this type or these options), OUT_OF_MEMORY, LABEL, STATE, DEVICE_LOST,
- * FORKED.
+ * lacks the operation for these types of operands or these options), OUT_OF_MEMORY, LABEL, STATE,
+ * DEVICE_LOST, FORKED.
  */
 #ifndef LAYEROPS_OPS_H
 #define LAYEROPS_OPS_H
@@ -81,9 +81,9 @@ LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_o
  *            + beta * C
  * with the sum exact in int32. C is of a float type; or i32, and then the sum itself: no scales,
  * alpha 1, beta 0. scale_a (f32) and zero_a (i32) hold 1 value or m, scale_b (f32) 1 or n; all are
- * unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no sum of
- * products of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may make it
- * wrap around, modulo 2^32. */
+ * of one row and unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no
+ * sum of products of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may
+ * make it wrap around, modulo 2^32. */
 typedef struct layerops_gemm_args {
   layerops_matrix a, b, c;
   int32_t trans_a, trans_b;
@@ -106,7 +106,8 @@ LAYEROPS_DECLARE_OP(gemm)
  * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated,
  * NaN becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for
  * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1 (without
- * scale_y, Y is rounded to whole numbers as it stands), an absent zero_x 0. The limit of k and what zero_x may be: as in gemm. */
+ * scale_y, Y is rounded to whole numbers as it stands), an absent zero_x 0. All are of one row. The
+ * limit of k and what zero_x may be: as in gemm. The sum itself, in i32, only gemm gives. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -301,13 +302,12 @@ typedef struct layerops_gather_args {
 LAYEROPS_DECLARE_OP(gather)
 
 /* ---- Packed weights -----------------------------------------------------------------------------
- * W [n,k] of a
- * linear layer in the layout that the device's kernels read, for weights that are used again: a
- * call with `packed` in place of `w` packs nothing itself. Where a device has no layout of its own,
- * the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a call with w
- * may add up in another order, where packing would take longer than the product. Sums of 8-bit
- * integers are exact either way.) Packed weights of i8 serve an X of u8 and of i8, with and without
- * zero points.
+ * W [n,k] of a linear layer in the layout that the device's kernels read, for weights that are used
+ * again: a call with `packed` in place of `w` packs nothing itself. Where a device has no layout of
+ * its own, the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a
+ * call with w may add up in another order, where packing would take longer than the product. Sums
+ * of 8-bit integers are exact either way.) Packed weights of i8 serve an X of u8 and of i8, with
+ * and without zero points.
  *
  * The object belongs to the context's device. All its contexts may use it, in parallel, since a
  * call only reads it; but update and destroy are not for a time when another thread calls with it,
@@ -341,11 +341,10 @@ LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
 LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
 /* ---- Block-sparse weights: BSR ------------------------------------------------------------------
- * W [rows, cols] in square
- * blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block i at block column
- * column[i], columns ascending within a row. A block's values are row-major; block i begins at
- * element i * block * block of the values. rows and cols are multiples of block. The object belongs
- * to the context's device; all its contexts may use it. */
+ * W [rows, cols] in square blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block
+ * i at block column column[i], columns ascending within a row. A block's values are row-major;
+ * block i begins at element i * block * block of the values. rows and cols are multiples of block.
+ * The object belongs to the context's device; all its contexts may use it. */
 typedef struct layerops_bsr_args {
   int64_t rows, cols;
   int64_t block;            /* 16 or 32 so far */
@@ -369,7 +368,7 @@ LAYEROPS_API void layerops_bsr_destroy(layerops_bsr *bsr); /* NULL is allowed */
 LAYEROPS_API layerops_matrix layerops_bsr_values(const layerops_bsr *bsr);
 
 /* ---- bsr_linear_forward: as linear_forward, W block-sparse --------------------------------------
- * Empty rows of W give bias only. */
+ * In f32 so far. Empty rows of W give bias only. */
 typedef struct layerops_bsr_linear_forward_args {
   layerops_matrix x;
   const layerops_bsr *w;
@@ -387,8 +386,8 @@ LAYEROPS_DECLARE_OP(bsr_linear_forward)
 /* ---- prepare: warms a call ----------------------------------------------------------------------
  * Checks the call as the operation itself would, with the same errors, and makes what its first run
  * would make, but runs nothing and writes to no operand. On CUDA that is the choice of kernels,
- * their code, and the context's workspace; elsewhere the call is only checked.
- * On CUDA layerops_last_kernel then names the kernel.
+ * their code, and the context's workspace, and layerops_last_kernel then names the kernel;
+ * elsewhere the call is only checked, and layerops_last_kernel is then "".
  *
  * From then on this call, and any with the same operands present, shapes, strides, alignment and
  * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA

@@ -1,5 +1,5 @@
 /* Tuning: measuring which kernel is the fastest for a product on this device. It is never needed:
- * without it a rule chooses from the sizes. */
+ * without it a rule chooses from the sizes. Only CUDA devices have something to choose from. */
 #ifndef LAYEROPS_TUNE_H
 #define LAYEROPS_TUNE_H
 
@@ -65,11 +65,13 @@ static inline layerops_status layerops_tune_begin(layerops_context *ctx,
 LAYEROPS_API layerops_status layerops_tune_end(layerops_context *ctx);
 
 /* Calls `told` for each tuned product that the context knows: those of the cache when it was
- * opened, and its own since. UNSUPPORTED and INVALID as above. Used by the context's thread. */
+ * opened, and its own since. UNSUPPORTED as above; INVALID where `told` is NULL. Used by the
+ * context's thread. */
 LAYEROPS_API layerops_status layerops_tune_list(layerops_context *ctx, layerops_tuned_fn told,
                                                 void *user);
 
-/* Forgets them all, in the cache too: IO where that fails. STATE while tuning. */
+/* Forgets them all, in the cache too: IO where that fails. UNSUPPORTED as above; STATE while
+ * tuning. */
 LAYEROPS_API layerops_status layerops_tune_clear(layerops_context *ctx);
 
 #ifdef __cplusplus
