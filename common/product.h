@@ -7,8 +7,9 @@
  *   C   = y + residual
  *   row_sum[i] = sum_k op(A)[i,k] + beta * row_sum[i]
  *
- * Products of 8-bit integers: acc = scale_a[i] scale_b[j] (sum_k (op(A)[i,k] - zero_a[i]) op(B)[k,j]),
- * and an 8-bit C is divided by scale_c. Each of these is absent, a vector of 1, or of all.
+ * Products of 8-bit integers: acc = scale_a[i] scale_b[j] (sum_k (op(A)[i,k] - zero_a[i])
+ * op(B)[k,j]), and an 8-bit C is divided by scale_c. Each of these is absent, a vector of 1, or of
+ * all.
  *
  * C may be absent where row_sum is present: then only that sum is wanted (B may be absent too).
  *

@@ -391,9 +391,12 @@ static const char *suite_option_of(const struct settings *o) {
   const struct {
     bool given;
     const char *name;
-  } options_of_suites[] = {{o->type != NULL, "dtype"},    {o->tier != 0, "tier"},
-                           {o->rows != NULL, "rows"},     {o->vary != 0, "vary"},
-                           {o->way != 0, "way"},          {o->weights != 0, "weights"},
+  } options_of_suites[] = {{o->type != NULL, "dtype"},
+                           {o->tier != 0, "tier"},
+                           {o->rows != NULL, "rows"},
+                           {o->vary != 0, "vary"},
+                           {o->way != 0, "way"},
+                           {o->weights != 0, "weights"},
                            {o->residencies != 0, "residency"}};
   for (size_t i = 0; i < sizeof options_of_suites / sizeof *options_of_suites; i++)
     if (options_of_suites[i].given) return options_of_suites[i].name;
@@ -409,8 +412,7 @@ int tool_bench(int argc, char **argv) {
     return tool_misused(COMMAND, "give one of --suite FILE, --replay LINE, --ops LIST, --train N, "
                                  "--latency N");
   const char *alone = o.suite ? NULL : suite_option_of(&o);
-  if (alone)
-    return tool_misused(COMMAND, "--%s is for --suite: the others have their own", alone);
+  if (alone) return tool_misused(COMMAND, "--%s is for --suite: the others have their own", alone);
   if (o.tsv && o.json) return tool_misused(COMMAND, "give either --tsv or --json");
   struct bench_session session = {.plan = BENCH_PLAN_DEFAULT,
                                   .timed_plan = BENCH_PLAN_TIMED,

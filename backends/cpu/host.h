@@ -24,10 +24,10 @@ void lo_host_event_destroy(layerops_context *ctx, void *event);
 /* These members of a struct lo_backend. */
 #define LO_HOST_BACKEND(create)                                                                    \
   .single = 1, .host_memory = 1, .count = lo_host_count, .index_of = lo_host_index_of,             \
-  .sync = lo_host_sync, .buffer_create = create,                                                   \
-  .buffer_wrap = lo_host_buffer_wrap, .buffer_release = lo_host_buffer_release,                    \
-  .write = lo_host_write, .read = lo_host_read, .event_create = lo_host_event_create,              \
-  .event_record = lo_host_event_record, .event_wait = lo_host_event_wait,                          \
-  .event_elapsed = lo_host_event_elapsed, .event_destroy = lo_host_event_destroy
+  .sync = lo_host_sync, .buffer_create = create, .buffer_wrap = lo_host_buffer_wrap,               \
+  .buffer_release = lo_host_buffer_release, .write = lo_host_write, .read = lo_host_read,          \
+  .event_create = lo_host_event_create, .event_record = lo_host_event_record,                      \
+  .event_wait = lo_host_event_wait, .event_elapsed = lo_host_event_elapsed,                        \
+  .event_destroy = lo_host_event_destroy
 
 #endif

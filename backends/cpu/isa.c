@@ -86,7 +86,8 @@ enum { AVX512_BF16 = sizeof avx512_bf16 / sizeof *avx512_bf16 };
   { (list) + (size) - (count), count }
 
 #define PLAIN_INT8(isa)                                                                            \
-  static const lo_grouped_choice isa##_int8[] = {{{#isa "_int8", NULL}, &lo_grouped_integers_##isa}};
+  static const lo_grouped_choice isa##_int8[] = {                                                  \
+      {{#isa "_int8", NULL}, &lo_grouped_integers_##isa}};
 #ifdef HAVE_CPU_AVX2
 PLAIN_INT8(avx2)
 #endif

@@ -4,8 +4,8 @@
  * Rules for all of them:
  * - "float" is f32, f16 or bf16; sums are kept in f32, stores round to nearest even, f16 and bf16
  *   overflow to infinity. NaN and infinity propagate as IEEE 754 says.
- * - Products of bf16 by instructions for it (CPU: AVX512-BF16, AMX) take subnormal elements, sums and
- *   bf16 results as 0, so that infinity times a subnormal number is NaN.
+ * - Products of bf16 by instructions for it (CPU: AVX512-BF16, AMX) take subnormal elements, sums
+ *   and bf16 results as 0, so that infinity times a subnormal number is NaN.
  * - Views marked [optional] may be absent (all-zero). All others are needed.
  * - A size of 0 is a successful no-op; a product over k = 0 gives the epilogue of zeros.
  * - Outputs must not overlap inputs or each other, but where "in place" stands an output may be the
@@ -392,9 +392,9 @@ LAYEROPS_DECLARE_OP(bsr_linear_forward)
  * From then on this call, and any with the same operands present, shapes, strides, alignment and
  * types, allocates nothing and does not wait for the device. So it can also be captured into a CUDA
  * graph of the caller's own, on his stream (open_args.queue), where a call that is cold and needs
- * more workspace is refused (STATE). The context must then outlive that graph, which must be launched
- * in the order of the context's queue, and its workspace must not grow: prepare all calls first, or
- * give it one (open_args.workspace).
+ * more workspace is refused (STATE). The context must then outlive that graph, which must be
+ * launched in the order of the context's queue, and its workspace must not grow: prepare all calls
+ * first, or give it one (open_args.workspace).
  *
  * OUT_OF_MEMORY where a workspace of the user's own is too small. Host views cannot be prepared
  * where they would be staged (STATE). Allowed while recording. `args` is the argument struct of

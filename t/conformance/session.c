@@ -171,9 +171,9 @@ static bool wanted(const cf_session *s, layerops_op op) {
 }
 
 static const cf_check *const families[] = {
-    cf_gemm_checks, cf_linear_checks, cf_backward_checks,  cf_activation_checks, cf_softmax_checks,
-    cf_loss_checks, cf_move_checks,   cf_optimizer_checks, cf_bsr_checks,        cf_packed_checks,
-    cf_integer_checks,
+    cf_gemm_checks,    cf_linear_checks, cf_backward_checks, cf_activation_checks,
+    cf_softmax_checks, cf_loss_checks,   cf_move_checks,     cf_optimizer_checks,
+    cf_bsr_checks,     cf_packed_checks, cf_integer_checks,
 };
 
 static void run_all(cf_session *s) {

@@ -24,10 +24,8 @@ int main(void) {
   size_t i, count = 0;
   expect(layerops_devices(list, 16, &count) == LAYEROPS_OK, "listing fails", "all");
   for (i = 0; i < count && i < 16; i++) {
-    printf("%s: %s %s\n", list[i].name, list[i].available ? "available" : "absent",
-           list[i].reason);
-    expect(list[i].available || list[i].reason[0] != '\0', "absent without a reason",
-           list[i].name);
+    printf("%s: %s %s\n", list[i].name, list[i].available ? "available" : "absent", list[i].reason);
+    expect(list[i].available || list[i].reason[0] != '\0', "absent without a reason", list[i].name);
     expect(!list[i].available || !strchr(list[i].name, ':'), "available", list[i].name);
   }
   expect_absent("cuda:0");

@@ -162,13 +162,14 @@ typedef struct lo_isa {
    * j). */
   void (*finish)(const lo_finish *f, float *tile, int64_t tile_row, int64_t i, int64_t j,
                  int64_t rows, int64_t cols);
-  /* grouped.h: rows of X as rows of words (at most LO_GROUPED_ROWS where it is k-major); columns of W as a
-   * panel; the sums of a panel's columns, added to `sums`; zero points and scales. */
-  void (*grouped_rows)(const lo_grouped_words *x, int64_t rows, int64_t k, int64_t words, uint32_t *to,
-                   int64_t to_row);
-  void (*grouped_panel)(const lo_grouped_words *w, int64_t columns, int64_t k, int64_t words, int64_t panel,
-                    uint32_t *to);
-  void (*grouped_sums)(int size, const uint32_t *panel, int64_t words, int64_t width, int32_t *sums);
+  /* grouped.h: rows of X as rows of words (at most LO_GROUPED_ROWS where it is k-major); columns of
+   * W as a panel; the sums of a panel's columns, added to `sums`; zero points and scales. */
+  void (*grouped_rows)(const lo_grouped_words *x, int64_t rows, int64_t k, int64_t words,
+                       uint32_t *to, int64_t to_row);
+  void (*grouped_panel)(const lo_grouped_words *w, int64_t columns, int64_t k, int64_t words,
+                        int64_t panel, uint32_t *to);
+  void (*grouped_sums)(int size, const uint32_t *panel, int64_t words, int64_t width,
+                       int32_t *sums);
   void (*integers)(const lo_integer_tile *t);
   void (*activate)(layerops_activation kind, float slope, const float *x, float *y, int64_t n);
   void (*derive)(layerops_activation kind, float slope, const float *dy, const float *saved,

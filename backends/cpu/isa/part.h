@@ -76,8 +76,8 @@ DECLARE(void, lo_finish_tile, const lo_finish *f, float *tile, int64_t tile_row,
         int64_t j, int64_t rows, int64_t cols);
 DECLARE(void, lo_grouped_rows, const lo_grouped_words *x, int64_t rows, int64_t k, int64_t words,
         uint32_t *to, int64_t to_row);
-DECLARE(void, lo_grouped_panel, const lo_grouped_words *w, int64_t columns, int64_t k, int64_t words,
-        int64_t panel, uint32_t *to);
+DECLARE(void, lo_grouped_panel, const lo_grouped_words *w, int64_t columns, int64_t k,
+        int64_t words, int64_t panel, uint32_t *to);
 DECLARE(void, lo_grouped_sums, int size, const uint32_t *panel, int64_t words, int64_t width,
         int32_t *sums);
 DECLARE(void, lo_integers, const lo_integer_tile *t);
