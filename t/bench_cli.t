@@ -377,6 +377,9 @@ result $? 'from standard input, on another device' <"$scratch/out"
 table 'its table'
 column 2 reference 'there'
 like 'another kernel is told' "the line's kernel is $kernel"
+fails 'a line of sizes whose product overflows' "$tool" bench --tsv $quick --device cpu \
+  --replay "$(sed 's/ m=17 n=33 k=65 / m=4000000000 n=33 k=4000000000 /' "$scratch/line")"
+like 'it is told, and ends there' '^layerops bench: --replay: .* is too large$'
 
 # ---- what cannot be written
 if [ -w /dev/full ]; then

@@ -57,7 +57,7 @@ static bool parse_type(const char *text, void *field) {
   return true;
 }
 
-/* More would overflow an operand's bytes. */
+/* An operand's bytes then fit 63 bits with widths below 2^32. */
 static bool parse_batch(const char *text, void *field) {
   return parse_count(text, field) && *(int64_t *)field <= 1 << 29;
 }
