@@ -18,6 +18,7 @@
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
+  X(cuLaunchKernel)                                                                                \
   X(cuStreamGetCtx)                                                                                \
   X(cuPointerGetAttribute)                                                                         \
   X(cuGetErrorString)
