@@ -78,5 +78,6 @@ REFUSES(cuCtxGetCurrent)
 REFUSES(cuCtxPushCurrent_v2)
 #endif
 REFUSES(cuCtxPopCurrent_v2)
+REFUSES(cuLaunchKernel)
 REFUSES(cuStreamGetCtx)
 REFUSES(cuPointerGetAttribute)
