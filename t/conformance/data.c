@@ -132,22 +132,26 @@ static double decode_half(layerops_type type, unsigned bits) {
   return bits >> 15 ? -magnitude : magnitude;
 }
 
-/* The nearest of all numbers of the format, found by halving; the even one of two equally near. */
+/* The last of the finite numbers of the format that is not above x, at least 0: those of one
+ * exponent are evenly spaced, and so are those below the first. */
+static unsigned last_below(layerops_type type, double x) {
+  const double *all = magnitudes(type);
+  int exponent, digits = type == LAYEROPS_F16 ? 10 : 7, bias = type == LAYEROPS_F16 ? 15 : 127;
+  frexp(x, &exponent);
+  exponent += bias - 1;
+  if (exponent > 2 * bias) return (2u * (unsigned)bias + 1) * (1u << digits) - 1;
+  unsigned first = x == 0 || exponent < 1 ? 0 : (unsigned)exponent << digits;
+  return first + (unsigned)((x - all[first]) / (all[first + 1] - all[first]));
+}
+
+/* The nearest of all numbers of the format; the even one of two equally near. */
 static unsigned encode_half(layerops_type type, double x) {
   unsigned sign = signbit(x) ? 0x8000u : 0, infinity = type == LAYEROPS_F16 ? 0x7c00u : 0x7f80u;
   double magnitude = fabs(x);
   if (isnan(x)) return sign | infinity | 0x40u | (type == LAYEROPS_F16 ? 0x200u : 0);
-  unsigned low = 0,
-           high = infinity; /* low <= magnitude, and magnitude < high or high is infinity */
-  const double *all = magnitudes(type);
   if (isinf(x)) return sign | infinity;
-  while (high - low > 1) {
-    unsigned middle = (low + high) / 2;
-    if (all[middle] <= magnitude)
-      low = middle;
-    else
-      high = middle;
-  }
+  const double *all = magnitudes(type);
+  unsigned low = last_below(type, magnitude), high = low + 1;
   double below = all[low];
   /* what infinity stands for when rounding: the number that would follow the largest */
   double above = high == infinity ? 2 * below - all[low - 1] : all[high];
@@ -268,9 +272,9 @@ void cf_plant(cf_session *s, cf_operand *o) {
 unsigned char *cf_element_of(const cf_operand *o, layerops_type type, void *memory, int64_t n) {
   const layerops_matrix *v = &o->shape;
   int64_t at = v->offset + n;
-  if (v->batch != 1 || v->stride != v->cols) {
-    int64_t j = n % v->cols, i = n / v->cols % v->rows, l = n / v->cols / v->rows;
-    at = v->offset + l * v->batch_stride + i * v->stride + j;
+  if (v->batch != 1 || v->stride != v->cols) { /* divisions are slow */
+    int64_t i = n / v->cols, l = v->batch == 1 ? 0 : i / v->rows;
+    at += i * (v->stride - v->cols) + l * (v->batch_stride - v->rows * v->stride);
   }
   return (unsigned char *)memory + (size_t)at * layerops_type_size(type);
 }
