@@ -1,11 +1,12 @@
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 layerops_status layerops_activation_forward_(layerops_context *ctx,
                                              const layerops_activation_forward_args *args,
                                              size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_activation_forward, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_activation_forward, sizeof *args, args, size));
   layerops_activation_forward_args *a = &door.call.args.activation_forward;
   LO_TRY(lo_door_reserved(&door, a->reserved));
@@ -24,6 +25,7 @@ layerops_status layerops_activation_backward_(layerops_context *ctx,
                                               const layerops_activation_backward_args *args,
                                               size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_activation_backward, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_activation_backward, sizeof *args, args, size));
   layerops_activation_backward_args *a = &door.call.args.activation_backward;
   LO_TRY(lo_door_reserved(&door, a->reserved));

@@ -6,8 +6,8 @@
 
 #include "common/again.h"
 
-/* The operations whose calls are kept: their struct's size, and where it differs from call to call,
- * as a rule. */
+/* The operations whose calls are kept: their struct's size, and the views in which it differs from
+ * call to call, as a rule. Adam's has another step each time. */
 static const struct {
   size_t size, views[3];
 } kinds[LAYEROPS_OP_COUNT] = {
@@ -19,6 +19,16 @@ static const struct {
     KIND(gemm, a, b, c),
     KIND(linear_forward, x, w, y),
     KIND(linear_backward, dy, x, w),
+    KIND(activation_forward, x, y, y),
+    KIND(activation_backward, dy, saved, dx),
+    KIND(softmax, x, y, y),
+    KIND(cross_entropy, logits, labels, dlogits),
+    KIND(mse, y, target, dy),
+    KIND(sgd, w, g, velocity),
+    KIND(fill, y, y, y),
+    KIND(copy, x, y, y),
+    KIND(transpose, x, y, y),
+    KIND(gather, x, index, y),
 #undef KIND
 };
 

@@ -13,6 +13,13 @@
 bool lo_call_again(layerops_context *ctx, layerops_op op, const void *user, size_t size,
                    layerops_status *status);
 
+/* The first line of an operation. */
+#define LO_CALL_AGAIN(ctx, op, user, size)                                                         \
+  do {                                                                                             \
+    layerops_status lo_again_status_;                                                              \
+    if (lo_call_again(ctx, op, user, size, &lo_again_status_)) return lo_again_status_;            \
+  } while (0)
+
 /* Keeps what has just passed the door and run. */
 void lo_call_keep(const lo_door *door);
 

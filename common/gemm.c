@@ -26,8 +26,7 @@ static layerops_status check_plain(lo_door *door, const layerops_gemm_args *a) {
 
 layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *args, size_t size) {
   lo_door door;
-  layerops_status status;
-  if (lo_call_again(ctx, LAYEROPS_OP_gemm, args, size, &status)) return status;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_gemm, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gemm, sizeof *args, args, size));
   layerops_gemm_args *a = &door.call.args.gemm;
   LO_TRY(lo_door_flags(&door, a->flags));

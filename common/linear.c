@@ -5,8 +5,7 @@
 layerops_status layerops_linear_forward_(layerops_context *ctx,
                                          const layerops_linear_forward_args *args, size_t size) {
   lo_door door;
-  layerops_status status;
-  if (lo_call_again(ctx, LAYEROPS_OP_linear_forward, args, size, &status)) return status;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_linear_forward, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_forward, sizeof *args, args, size));
   layerops_linear_forward_args *a = &door.call.args.linear_forward;
   LO_TRY(lo_door_flags(&door, a->flags));
@@ -90,8 +89,7 @@ static layerops_status check_dw(lo_door *door, layerops_linear_backward_args *a)
 layerops_status layerops_linear_backward_(layerops_context *ctx,
                                           const layerops_linear_backward_args *args, size_t size) {
   lo_door door;
-  layerops_status status;
-  if (lo_call_again(ctx, LAYEROPS_OP_linear_backward, args, size, &status)) return status;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_linear_backward, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_backward, sizeof *args, args, size));
   layerops_linear_backward_args *a = &door.call.args.linear_backward;
   LO_TRY(lo_door_flags(&door, a->flags));

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 #define F32 LO_BIT(LAYEROPS_F32)
 #define I32 LO_BIT(LAYEROPS_I32)
@@ -29,6 +29,7 @@ static layerops_status check_truth(lo_door *door, layerops_cross_entropy_args *a
 layerops_status layerops_cross_entropy_(layerops_context *ctx,
                                         const layerops_cross_entropy_args *args, size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_cross_entropy, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_cross_entropy, sizeof *args, args, size));
   layerops_cross_entropy_args *a = &door.call.args.cross_entropy;
   LO_TRY(lo_door_reserved(&door, a->reserved));
@@ -55,6 +56,7 @@ layerops_status layerops_cross_entropy_(layerops_context *ctx,
 
 layerops_status layerops_mse_(layerops_context *ctx, const layerops_mse_args *args, size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_mse, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_mse, sizeof *args, args, size));
   layerops_mse_args *a = &door.call.args.mse;
   LO_TRY(lo_door_reserved(&door, a->reserved));

@@ -1,10 +1,11 @@
 /* Operations that move data: fill, copy (cast), transpose, gather. */
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 layerops_status layerops_fill_(layerops_context *ctx, const layerops_fill_args *args, size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_fill, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_fill, sizeof *args, args, size));
   layerops_fill_args *a = &door.call.args.fill;
   LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_COPYABLE, LO_ANY, LO_ANY));
@@ -16,6 +17,7 @@ layerops_status layerops_fill_(layerops_context *ctx, const layerops_fill_args *
 
 layerops_status layerops_copy_(layerops_context *ctx, const layerops_copy_args *args, size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_copy, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_copy, sizeof *args, args, size));
   layerops_copy_args *a = &door.call.args.copy;
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_COPYABLE, LO_ANY, LO_ANY));
@@ -28,6 +30,7 @@ layerops_status layerops_copy_(layerops_context *ctx, const layerops_copy_args *
 layerops_status layerops_transpose_(layerops_context *ctx, const layerops_transpose_args *args,
                                     size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_transpose, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_transpose, sizeof *args, args, size));
   layerops_transpose_args *a = &door.call.args.transpose;
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_COPYABLE, LO_ANY, LO_ANY));
@@ -40,6 +43,7 @@ layerops_status layerops_transpose_(layerops_context *ctx, const layerops_transp
 layerops_status layerops_gather_(layerops_context *ctx, const layerops_gather_args *args,
                                  size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_gather, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gather, sizeof *args, args, size));
   layerops_gather_args *a = &door.call.args.gather;
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_COPYABLE, LO_ANY, LO_ANY));

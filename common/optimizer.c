@@ -1,11 +1,12 @@
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 #define F32 LO_BIT(LAYEROPS_F32)
 
 layerops_status layerops_sgd_(layerops_context *ctx, const layerops_sgd_args *args, size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_sgd, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_sgd, sizeof *args, args, size));
   layerops_sgd_args *a = &door.call.args.sgd;
   LO_TRY(lo_door_reserved(&door, a->reserved));

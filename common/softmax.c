@@ -1,10 +1,11 @@
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 layerops_status layerops_softmax_(layerops_context *ctx, const layerops_softmax_args *args,
                                   size_t size) {
   lo_door door;
+  LO_CALL_AGAIN(ctx, LAYEROPS_OP_softmax, args, size);
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_softmax, sizeof *args, args, size));
   layerops_softmax_args *a = &door.call.args.softmax;
   LO_TRY(lo_door_reserved(&door, a->reserved));

@@ -205,6 +205,29 @@ static void test_scalars(layerops_context *ctx, const char *name) {
   destroy(&o);
 }
 
+/* ---- Labels that are checked where they lie: every time */
+static void test_labels(layerops_context *ctx, const char *name) {
+  enum { SAMPLES = 20, CLASSES = 10, BAD = 7 };
+  int32_t right[SAMPLES] = {0}, wrong[SAMPLES] = {[BAD] = CLASSES};
+  layerops_buffer *logits = numbers(ctx, SAMPLES * CLASSES, 67), *loss = numbers(ctx, 1, 1);
+  layerops_buffer *labels = NULL;
+  int good = !layerops_buffer_from(ctx, right, sizeof right, &labels);
+  layerops_cross_entropy_args args = {.logits = layerops_matrix_f32(logits, SAMPLES, CLASSES),
+                                      .labels = layerops_vector_i32(labels, SAMPLES),
+                                      .loss = layerops_vector_f32(loss, 1)};
+  for (int i = 0; i < 2 * TIMES; i++) {
+    const int32_t *now = i % 3 == 2 ? wrong : right;
+    good &= !layerops_buffer_write(ctx, labels, now, sizeof right);
+    layerops_status status = layerops_cross_entropy(ctx, &args);
+    if (!status) status = layerops_sync(ctx);
+    good &= status == (now == wrong ? LAYEROPS_ERROR_LABEL : LAYEROPS_OK);
+  }
+  ok(good, "%s: a label out of range is found each time", name);
+  layerops_buffer_destroy(logits);
+  layerops_buffer_destroy(labels);
+  layerops_buffer_destroy(loss);
+}
+
 /* ---- A call that is recorded or prepared does not run */
 static void test_states(layerops_context *ctx, const char *name) {
   operands o = make(ctx);
@@ -232,6 +255,7 @@ static void test_device(layerops_context *ctx, const char *name) {
   test_weights(ctx, name);
   test_scratch(ctx, name);
   test_scalars(ctx, name);
+  test_labels(ctx, name);
   test_states(ctx, name);
 }
 

@@ -1,5 +1,5 @@
-/* A call that comes again is its launches, as they were made before: none of the operations that
- * are kept (common/again.c) does anything else on the device. */
+/* A call that comes again is its launches, as they were made before: no operation does anything
+ * else on the device. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@ typedef struct again {
   lo_cu_keeper launches;
   const char *kernel;
   uint64_t scratch; /* the number of the buffer in which they have scratch memory; 0: none */
+  lo_cuda_armed armed;
 } again;
 
 /* They hold addresses of scratch memory: it must be where it was. */
@@ -23,6 +24,7 @@ static layerops_status repeat(layerops_context *ctx, const again *a, const char 
   const lo_cuda_driver *driver = lo_cuda_driver_get();
   CUstream stream = (CUstream)lo_cuda(ctx)->stream;
   ctx->kernel = a->kernel;
+  lo_cuda_arm(ctx, a->armed);
   for (const lo_cu_kept *l = a->launches.first; l; l = l->next) {
     void *params[] = {(void *)l->params};
     CUresult error = driver->cuLaunchKernel(
@@ -36,13 +38,18 @@ static layerops_status repeat(layerops_context *ctx, const again *a, const char 
 
 static layerops_status run_and_keep(layerops_context *ctx, const lo_call *call, again *a) {
   lo_cuda_state *s = lo_cuda(ctx);
+  const lo_cuda_armed before = s->armed;
   s->scratch = 0;
+  s->armed = (lo_cuda_armed){0};
   lo_cu_keep(&a->launches);
   layerops_status status = lo_call_dispatch(ctx, call);
   lo_cu_keep(NULL);
   a->launches.failed |= status != LAYEROPS_OK;
   a->kernel = ctx->kernel;
   a->scratch = s->scratch;
+  a->armed = s->armed;
+  s->armed = before;
+  lo_cuda_arm(ctx, a->armed);
   return status;
 }
 
