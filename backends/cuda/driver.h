@@ -20,6 +20,7 @@
   X(cuCtxPopCurrent)                                                                               \
   X(cuStreamGetCtx)                                                                                \
   X(cuPointerGetAttribute)                                                                         \
+  X(cuTensorMapEncodeTiled)                                                                        \
   X(cuGetErrorString)
 
 typedef struct lo_cuda_driver {
