@@ -18,6 +18,8 @@
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
+  X(cuLaunchKernel)                                                                                \
+  X(cuLaunchKernelEx)                                                                              \
   X(cuStreamGetCtx)                                                                                \
   X(cuPointerGetAttribute)                                                                         \
   X(cuTensorMapEncodeTiled)                                                                        \

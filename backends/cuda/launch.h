@@ -3,6 +3,8 @@
 #ifndef LO_CUDA_LAUNCH_H
 #define LO_CUDA_LAUNCH_H
 
+#include <stddef.h>
+
 #include "backends/cuda/params.h"
 
 #ifdef __cplusplus
@@ -16,8 +18,30 @@ typedef struct lo_cu_grid {
   unsigned cluster_x, cluster_y; /* blocks of a cluster, from Hopper on; 0: none */
 } lo_cu_grid;
 
-/* Launches without touching the thread's last error. `params` is the kernel's one argument. */
-int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
+/* Launches without touching the thread's last error. `params` points to the kernel's one argument,
+ * by its type. There is no other way to launch: see lo_cu_keep. */
+#define lo_cu_launch(kernel, grid, params, stream)                                                 \
+  lo_cu_launch_(kernel, grid, params, sizeof *(params), stream)
+int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes,
+                  void *stream);
+
+/* A launch as it was made, to be made again. */
+typedef struct lo_cu_kept {
+  struct lo_cu_kept *next;
+  void *function; /* the driver's */
+  lo_cu_grid grid;
+  lo_u64 params[]; /* the argument */
+} lo_cu_kept;
+
+typedef struct lo_cu_keeper {
+  lo_cu_kept *first, *last;
+  int failed; /* one of them could not be kept */
+} lo_cu_keeper;
+
+/* From now on this thread's launches are also kept, behind those that the keeper has; until the
+ * next call, with another keeper or NULL. */
+void lo_cu_keep(lo_cu_keeper *keeper);
+void lo_cu_forget(lo_cu_keeper *keeper);
 
 /* The architecture that the code which the driver chose was compiled for: 75 where it had to
  * compile PTX of compute_75, whatever the device. */

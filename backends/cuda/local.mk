@@ -48,6 +48,7 @@ library_parts += %D%/libcuda.la
 %C%_libcuda_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DLO_CUDA_GENCODE='"$(NVCC_GENCODE)"'
 %C%_libcuda_la_SOURCES = \
+	%D%/again.c \
 	%D%/align.cu \
 	%D%/boxes.c \
 	%D%/boxes.h \

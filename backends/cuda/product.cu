@@ -1,6 +1,9 @@
 /* What stands around the main loops: a launch, column sums. */
 #include <config.h>
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/epilogue.cuh"
@@ -32,11 +35,45 @@ static int allow_shared(const void *kernel, unsigned bytes) {
   return error;
 }
 
-int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
+/* ---- Launches that are kept */
+static __thread lo_cu_keeper *keeper;
+
+static void keep(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes) {
+  cudaFunction_t function;
+  lo_cu_kept *l = (lo_cu_kept *)malloc(sizeof *l + bytes);
+  if (!l || cudaGetFuncBySymbol(&function, kernel) != cudaSuccess) {
+    cudaGetLastError();
+    free(l);
+    keeper->failed = 1;
+    return;
+  }
+  l->next = NULL;
+  l->function = function;
+  l->grid = grid;
+  memcpy(l->params, params, bytes);
+  *(keeper->last ? &keeper->last->next : &keeper->first) = l;
+  keeper->last = l;
+}
+
+void lo_cu_keep(lo_cu_keeper *k) {
+  keeper = k;
+}
+
+void lo_cu_forget(lo_cu_keeper *k) {
+  for (lo_cu_kept *l = k->first, *next; l; l = next) {
+    next = l->next;
+    free(l);
+  }
+  k->first = k->last = NULL;
+}
+
+int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes,
+                  void *stream) {
   void *arguments[] = {(void *)params};
   const unsigned declared = 8 * 1024; /* at most */
   int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
   if (error) return error;
+  if (keeper) keep(kernel, grid, params, bytes);
   dim3 blocks((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z);
   if (grid.cluster_x * grid.cluster_y <= 1)
     return cudaLaunchKernel(kernel, blocks, dim3(grid.threads), arguments, grid.shared,
