@@ -6,7 +6,7 @@
 #include "backends/cuda/prelude.cuh"
 #include "backends/cuda/launch.h"
 
-/* Elements of E (1 or 2 bytes) from `first` to `last` of the four bytes at p, where they lie in a
+/* Elements of E (1, 2 or 4 bytes) from `first` to `last` of the four bytes at p, where they lie in a
  * word. */
 template <class E> LO_FN unsigned some_of_word(const char *p, int first, int last) {
   unsigned word = 0;
@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(256) align_kernel(const __grid_constant__ lo_c
 
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream) {
   grid.threads = 256;
-  return lo_cu_launch(p->element == 1 ? (const void *)align_kernel<unsigned char>
-                                      : (const void *)align_kernel<unsigned short>,
+  return lo_cu_launch(p->element == 1   ? (const void *)align_kernel<unsigned char>
+                      : p->element == 2 ? (const void *)align_kernel<unsigned short>
+                                        : (const void *)align_kernel<unsigned>,
                       grid, p, stream);
 }

@@ -78,7 +78,7 @@ typedef struct lo_cu_rows {
 
 typedef struct lo_cu_align {
   lo_cu_rows operands[2];
-  int count, element; /* element: 1 or 2 bytes */
+  int count, element; /* element: 1, 2 or 4 bytes */
 } lo_cu_align;
 
 typedef struct lo_cu_bsr {
@@ -144,13 +144,15 @@ typedef struct lo_cu_bsr {
   X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
   X(64, 64, 32, 32, 2, 42, 1750)
 
-/* The tiles whose k is sliced over WARPS warps, each with STAGES stages of 128 bytes of k; a block
- * takes (BM + BN) 128 STAGES WARPS bytes of shared memory. X(BM, BN, WARPS, STAGES) */
+/* The tiles of small grids: a warp has WM x WN outputs and one of SLICES slices of their k, in
+ * STAGES stages of 128 bytes; a block takes (WM + WN) 132 STAGES bytes of shared memory for each of
+ * its warps at most. BLOCKS fit on an SM. X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
 #define LO_CU_SLICED_TILES(X)                                                                      \
-  X(16, 16, 8, 2)                                                                                  \
-  X(16, 32, 8, 1)                                                                                  \
-  X(32, 32, 8, 1)                                                                                  \
-  X(64, 32, 4, 1)
+  X(16, 16, 16, 16, 8, 2, 3)                                                                       \
+  X(16, 32, 16, 32, 8, 1, 3)                                                                       \
+  X(32, 32, 32, 32, 8, 1, 2)                                                                       \
+  X(64, 32, 64, 32, 4, 1, 2)                                                                       \
+  X(64, 64, 32, 32, 1, 2, 3)
 
 /* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
 enum {
