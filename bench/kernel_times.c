@@ -5,7 +5,8 @@
  *
  * The rows of a suite, each size times 0.7 to 1.4, half of them made odd, where SEED is not 0. A
  * line for each way to run a row that the rule does not think hopeless:
- * m n k type kernel parts slice seconds clocks_by_the_rule. */
+ * m n k type kernel parts slice seconds clocks_by_the_rule.
+ * Before them, a line for each kernel: kernel unit bm bn bk blocks align few rate wait fixed. */
 #include <config.h>
 
 #include <math.h>
@@ -208,6 +209,15 @@ static bool run(const struct bench_suite *suite, const char *name) {
   return good;
 }
 
+static void print_kernels(void) {
+  for (int i = 0; i < lo_cuda_kernel_count; i++) {
+    const lo_cuda_kernel *k = &lo_cuda_kernels[i];
+    lo_cuda_time t = lo_cuda_time_of(k);
+    printf("%s %d %d %d %d %d %d %d %d %d %d\n", k->name, k->unit, k->bm, k->bn, k->bk, k->blocks,
+           k->align, k->few, t.rate, t.wait, t.fixed);
+  }
+}
+
 static bool open_device(void) {
   gate = bench_gate_make(0);
   layerops_open_args args = {.device = "cuda:0", .no_cache = true};
@@ -233,6 +243,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < suite.count; i++)
     if (seed && !bench_vary(&suite.rows[i], seed)) return 1;
   if (!open_device()) return !fail("cuda:0");
+  print_kernels();
   double each = atof(argv[2]) / (argc - 4);
   bool good = true;
   for (int i = 4; i < argc && good; i++) {

@@ -42,7 +42,7 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
  * of operands are a launch of their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 8270;
+  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int bm = k->bm, bn = k->bn;
@@ -60,9 +60,8 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double memory = moved / (sms * rates[row].memory);
   double waits = rounds * (time.fixed + steps * time.wait);
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
-  if (k->copies)
-    cost +=
-        launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) / (sms * 16);
+  double copied = (double)lo_cuda_copy_bytes(p, k);
+  if (copied > 0) cost += launch + 2 * copied / (sms * 16);
   if (split > 1)
     cost += meeting + each_part * split +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);

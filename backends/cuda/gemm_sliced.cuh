@@ -472,6 +472,11 @@ struct lo_sliced_core {
         line[8 * PITCH + 1] = acc[i][j][3];
       }
   }
+  /* The first slice's sum for an output of the block. */
+  static __device__ __forceinline__ const sum_t *sums_of(const char *memory, int r, int c) {
+    return (const sum_t *)(memory + (r / WM * TILES_N + c / WN) * SLICES * EACH) + r % WM * PITCH +
+           c % WN;
+  }
   /* Column sums, of whole numbers: the order does not matter. */
   __device__ __forceinline__ void add_columns(int *columns) const {
 #pragma unroll
@@ -495,15 +500,27 @@ LO_FN int4 lo_checked(const lo_cu_gemm &, int4 q, lo_i64, lo_i64, lo_i64, lo_i64
   return q;
 }
 
-/* Each line of parameters comes from memory when it is first read: here all at once. */
-LO_FN void lo_touch_params(const lo_cu_gemm &p) {
-  unsigned word = ((const unsigned *)&p)[threadIdx.x / 32 * 16 % (unsigned)(sizeof p / 4)];
-  asm volatile("" ::"r"(word));
-}
-
 template <class E> LO_FN float lo_bias_at(const E *bias, int type, lo_i64 at) {
   return type == LO_TYPE_F32 ? ((const float *)bias)[at]
                              : lo_from_16(((const unsigned short *)bias)[at], type == LO_TYPE_BF16);
+}
+
+template <class Core>
+LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const char *memory, const float *bias, lo_i64 batch,
+                            lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
+#pragma unroll 1
+  for (int v = threadIdx.x; v < Core::BM * Core::BN; v += Core::THREADS) {
+    int r = v / Core::BN, c = v % Core::BN;
+    const typename Core::sum_t *sums = Core::sums_of(memory, r, c);
+    float sum = (float)sums[0];
+#pragma unroll
+    for (int w = 1; w < Core::SLICES; w++) sum += (float)sums[w * (Core::EACH / 4)];
+    lo_i64 row = row0 + r, col = col0 + c;
+    if (row >= p.m || col >= p.n) continue;
+    if (Core::TYPE == LO_SLICED_F32 && !lo_is_finite(sum))
+      sum = lo_plain_dot(p, batch, row, col, k0, k_count);
+    lo_plain_one(p.plain, sum, bias[c], batch * p.plain.batch_stride + row * p.plain.stride + col);
+  }
 }
 
 /* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
@@ -550,11 +567,12 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
       __syncthreads();
     }
     float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
+    bool singly = !Core::INTEGER && lo_is_stored_singly(p);
+    if (singly) lo_sliced_singly<Core>(p, memory, bias, l, row0, col0, k0, k_count);
 #pragma unroll 1
-    for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
-      int r = v / QUADS, c = v % QUADS * 4, at = r / Core::WM * Core::TILES_N + c / Core::WN;
-      const sum_t *sums = (const sum_t *)(memory + at * Core::SLICES * Core::EACH) +
-                          r % Core::WM * Core::PITCH + c % Core::WN;
+    for (int v = threadIdx.x; v < Core::BM * QUADS && !singly; v += Core::THREADS) {
+      int r = v / QUADS, c = v % QUADS * 4;
+      const sum_t *sums = Core::sums_of(memory, r, c);
       sum4 quad = lo_read4(sums);
 #pragma unroll
       for (int w = 1; w < Core::SLICES; w++)

@@ -188,10 +188,9 @@ enum {
 #define ASYNC_16   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL
 #define ASYNC_TF32 .unit = LO_UNIT_TF32_K8, .kinds = LO_KIND_TF32, .orders = LO_ORDER_ALL
 #define ASYNC_8    .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
-/* Rows are on borders of 16 bytes, or of words, or copied to borders of 16 bytes. */
-#define CHUNKS .align = 16
+/* Rows are on borders of 16 bytes, or of words. */
+#define CHUNKS .align = LO_CUDA_CHUNK
 #define WORDS  .align = 4
-#define COPIES .align = 16, .copies = true
 #define TRIPLE                                                                                     \
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define TRIPLE_WGMMA                                                                               \
@@ -257,15 +256,9 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
         TIME(BLOCKS, RATE_16, WAIT))                                                               \
-  ASYNC("async_copies", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, COPIES,                   \
-        TIME(BLOCKS, RATE_16, WAIT))                                                               \
   ASYNC("async_tf32", run_chunks, ASYNC_, 4, BM, BN, STAGES, ASYNC_TF32, CHUNKS,                   \
         TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
-  ASYNC("async_tf32_copies", run_chunks, ASYNC_, 4, BM, BN, STAGES, ASYNC_TF32, COPIES,            \
-        TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
   ASYNC("async_int8", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, CHUNKS,                      \
-        TIME(BLOCKS, RATE_8, WAIT))                                                                \
-  ASYNC("async_int8_copies", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, COPIES,               \
         TIME(BLOCKS, RATE_8, WAIT))
   LO_CU_ASYNC_TILES(X)
 #undef X
@@ -297,9 +290,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
-  {"triple_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
-   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
-  {"triple_copies_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32), COPIES,
+  {"triple_wgmma_128x128", TRIPLE_WGMMA, CHUNKS, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
    .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
   {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
