@@ -42,7 +42,7 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
  * of operands are a launch of their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 8270;
+  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
   const double cluster_meeting = 1500, each_cluster_part = 330;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
@@ -62,9 +62,8 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double memory = moved / (sms * rates[row].memory);
   double waits = rounds * (time.fixed + steps * time.wait);
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
-  if (k->copies)
-    cost +=
-        launch + 2.0 * (double)(lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b)) / (sms * 16);
+  double copied = (double)lo_cuda_copy_bytes(p, k);
+  if (copied > 0) cost += launch + 2 * copied / (sms * 16);
   if (split > 1 && k->meets)
     cost += cluster_meeting + each_cluster_part * split;
   else if (split > 1)

@@ -68,7 +68,8 @@ int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 /* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */
-int lo_cu_run_gemm_sliced(int tile, int type, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_gemm_sliced(int tile, int type, int loose, const lo_cu_gemm *p, lo_cu_grid grid,
+                          void *stream);
 /* Kernels of gemm_direct.cuh, all tiles of a product at once, by their number in params.h's lists:
  * on tensor cores with a unit LO_DIRECT_, on ordinary cores for f32 or 16-bit operands. */
 int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, void *stream);

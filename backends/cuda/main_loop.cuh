@@ -38,6 +38,12 @@ LO_FN void lo_main_loop(Core &core, float *shared, Iterator &it) {
   for (; s < it.steps; s++) lo_step<Core, false>(core, shared, it, s);
 }
 
+/* Each line of parameters comes from memory when it is first read: here all at once. */
+LO_FN void lo_touch_params(const lo_cu_gemm &p) {
+  unsigned word = ((const unsigned *)&p)[threadIdx.x / 32 * 16 % (unsigned)(sizeof p / 4)];
+  asm volatile("" ::"r"(word));
+}
+
 /* ---- The dense product. A and B are loaders of the core's. */
 template <class Core, class A, class B> struct lo_dense_steps {
   const lo_cu_gemm &p;
