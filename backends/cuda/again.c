@@ -20,16 +20,35 @@ static bool can_repeat(layerops_context *ctx, const again *a) {
   return a && !a->launches.failed && (!a->scratch || now->number == a->scratch);
 }
 
+static CUresult launch(const lo_cuda_driver *driver, const lo_cu_kept *l, CUstream stream) {
+  const lo_cu_grid *g = &l->grid;
+  void *params[] = {(void *)l->params};
+  unsigned x = (unsigned)g->x, y = (unsigned)g->y, z = (unsigned)g->z;
+  if (g->cluster_x * g->cluster_y <= 1)
+    return driver->cuLaunchKernel((CUfunction)l->function, x, y, z, g->threads, 1, 1, g->shared,
+                                  stream, params, NULL);
+  CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                               .value.clusterDim = {g->cluster_x, g->cluster_y, 1}};
+  CUlaunchConfig config = {.gridDimX = x,
+                           .gridDimY = y,
+                           .gridDimZ = z,
+                           .blockDimX = g->threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = g->shared,
+                           .hStream = stream,
+                           .attrs = &cluster,
+                           .numAttrs = 1};
+  return driver->cuLaunchKernelEx(&config, (CUfunction)l->function, params, NULL);
+}
+
 static layerops_status repeat(layerops_context *ctx, const again *a, const char *what) {
   const lo_cuda_driver *driver = lo_cuda_driver_get();
   CUstream stream = (CUstream)lo_cuda(ctx)->stream;
   ctx->kernel = a->kernel;
   lo_cuda_arm(ctx, a->armed);
   for (const lo_cu_kept *l = a->launches.first; l; l = l->next) {
-    void *params[] = {(void *)l->params};
-    CUresult error = driver->cuLaunchKernel(
-        (CUfunction)l->function, (unsigned)l->grid.x, (unsigned)l->grid.y, (unsigned)l->grid.z,
-        l->grid.threads, 1, 1, l->grid.shared, stream, params, NULL);
+    CUresult error = launch(driver, l, stream);
     if (error != CUDA_SUCCESS) /* the runtime's numbers are the driver's */
       return lo_cuda_check(ctx, (int)error, what);
   }

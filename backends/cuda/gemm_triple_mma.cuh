@@ -140,7 +140,8 @@ template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct l
     lo_triple_commit();
   }
 
-  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+  template <class Quad, class One>
+  __device__ __forceinline__ void drain(char *shared, bool singly, Quad each_quad, One each) {
     float *mine = (float *)(shared + threadIdx.x / 32 * drain_t::BYTES);
 #pragma unroll 1
     for (int pass = 0; pass < MA; pass++) {
@@ -150,7 +151,9 @@ template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct l
 #pragma unroll
           for (int j = 0; j < NB; j++)
             drain_t::put(mine, j, acc[i][j][0], acc[i][j][1], acc[i][j][2], acc[i][j][3]);
-      drain_t::rows(mine, row0 + 16 * pass, col0, each);
+      __syncwarp();
+      drain_t::template hand_out<16, 32>(mine, row0 + 16 * pass, col0, singly, each_quad, each);
+      __syncwarp();
     }
   }
 };

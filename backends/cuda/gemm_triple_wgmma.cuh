@@ -144,8 +144,8 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
   }
 
   /* All threads, those that hold no sums too. */
-  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
-    constexpr int QUADS = BN / 4;
+  template <class Quad, class One>
+  __device__ __forceinline__ void drain(char *shared, bool singly, Quad each_quad, One each) {
     float *rows = (float *)shared;
     if (!produces())
 #pragma unroll
@@ -153,11 +153,7 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
         drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
                      acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
     __syncthreads();
-#pragma unroll 1
-    for (int v = threadIdx.x; v < BM * QUADS; v += THREADS) {
-      int line = v / QUADS, quad = v % QUADS;
-      each(line, 4 * quad, *(const float4 *)(rows + line * drain_t::PITCH + 4 * quad));
-    }
+    drain_t::template hand_out<BM, THREADS>(rows, 0, 0, singly, each_quad, each);
   }
 };
 

@@ -12,7 +12,7 @@
 /* More than 48 KB of shared memory, what is declared included, must be asked for, once for each
  * kernel and device. */
 static int allow_shared(const void *kernel, unsigned bytes) {
-  enum { KERNELS = 512, DEVICES = 64 };
+  enum { KERNELS = 1024, DEVICES = 64 };
   static struct {
     const void *kernel;
     unsigned long long devices;
@@ -74,8 +74,23 @@ int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_
   int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
   if (error) return error;
   if (keeper) keep(kernel, grid, params, bytes);
-  return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
+  dim3 blocks((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z);
+  if (grid.cluster_x * grid.cluster_y <= 1)
+    return cudaLaunchKernel(kernel, blocks, dim3(grid.threads), arguments, grid.shared,
+                            (cudaStream_t)stream);
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = grid.cluster_x;
+  cluster.val.clusterDim.y = grid.cluster_y;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = dim3(grid.threads);
+  config.dynamicSmemBytes = grid.shared;
+  config.stream = (cudaStream_t)stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */

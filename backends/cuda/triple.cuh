@@ -234,27 +234,39 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
   extern __shared__ __align__(1024) char triple_memory[];
   __shared__ __align__(16) float bias[Core::BN];
   lo_i64 tm, tn;
+  lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
-  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0, plain = p.plain.c;
+  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
+  float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
   if (alpha == 0.0f) k_count = 0; /* does not read the operands */
   lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
     core.run(p, triple_memory, l, row0, col0, k0, k_count);
     if (sum) lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, beta, row0);
-    core.drain(triple_memory, [&](int r, int c, float4 quad) {
+    auto finish_quad = [&](int r, int c, float4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) return;
       quad = lo_triple_check(p, quad, l, row, col, k0, k_count);
       if (p.split > 1)
         *(float4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
+      else if (plain)
+        lo_plain_quad(p.plain, quad, *(const float4 *)(bias + c),
+                      l * p.plain.batch_stride + row * p.plain.stride + col, lo_quad_count(p.n, col));
       else
         lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
                    lo_quad_count(p.n, col));
-    });
+    };
+    auto finish_one = [&](int r, int c, float sum) {
+      lo_i64 row = row0 + r, col = col0 + c;
+      if (row >= p.m || col >= p.n) return;
+      if (!lo_is_finite(sum)) sum = lo_plain_dot(p, l, row, col, k0, k_count);
+      lo_plain_one(p.plain, sum, bias[c], l * p.plain.batch_stride + row * p.plain.stride + col);
+    };
+    core.drain(triple_memory, lo_is_stored_singly(p), finish_quad, finish_one);
     if (p.split > 1 && lo_comes_last(p, l))
       lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, sum);
     __syncthreads();
@@ -263,19 +275,23 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
 
 /* Sums of 16 rows of a warp, WN columns from col0 on, through shared memory of the warp's own: lane
  * l holds columns l % 4 * 2 and the next of each eight, of rows l / 4 and 8 below. Lines are 8
- * words longer than WN: banks. */
+ * words longer than WN: banks. They are handed out in quads, or `singly`. */
 template <int WN> struct lo_triple_drain {
   static constexpr int PITCH = WN + 8, BYTES = 16 * PITCH * 4;
-  template <class Each>
-  static __device__ __forceinline__ void rows(float *mine, int row0, int col0, Each each) {
+  /* Of ROWS rows, by THREADS threads. */
+  template <int ROWS, int THREADS, class Quad, class One>
+  static __device__ __forceinline__ void hand_out(const float *sums, int row0, int col0, bool singly,
+                                                  Quad each_quad, One each) {
     constexpr int QUADS = WN / 4;
-    __syncwarp();
+    int thread = threadIdx.x % THREADS;
 #pragma unroll 1
-    for (int v = threadIdx.x % 32; v < 16 * QUADS; v += 32) {
+    for (int v = thread; v < ROWS * WN && singly; v += THREADS)
+      each(row0 + v / WN, col0 + v % WN, sums[v / WN * PITCH + v % WN]);
+#pragma unroll 1
+    for (int v = thread; v < ROWS * QUADS && !singly; v += THREADS) {
       int line = v / QUADS, quad = v % QUADS;
-      each(row0 + line, col0 + 4 * quad, *(const float4 *)(mine + line * PITCH + 4 * quad));
+      each_quad(row0 + line, col0 + 4 * quad, *(const float4 *)(sums + line * PITCH + 4 * quad));
     }
-    __syncwarp();
   }
   static __device__ __forceinline__ void put(float *mine, int eight, float x, float y, float z,
                                              float w) {

@@ -79,5 +79,7 @@ REFUSES(cuCtxPushCurrent_v2)
 #endif
 REFUSES(cuCtxPopCurrent_v2)
 REFUSES(cuLaunchKernel)
+REFUSES(cuLaunchKernelEx)
+REFUSES(cuTensorMapEncodeTiled)
 REFUSES(cuStreamGetCtx)
 REFUSES(cuPointerGetAttribute)

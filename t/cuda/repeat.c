@@ -189,7 +189,7 @@ static layerops_matrix operand(int which, layerops_type type, int64_t rows, int6
                                const lo_cuda_kernel *k) {
   int64_t size = (int64_t)layerops_type_size(type), each = k->align > size ? k->align / size : 1;
   layerops_matrix m = of(which, type, rows, cols);
-  m.stride = k->copies ? cols | 1 : (cols + each - 1) / each * each;
+  m.stride = k->align == LO_CUDA_CHUNK && copied ? cols | 1 : (cols + each - 1) / each * each;
   return m;
 }
 
