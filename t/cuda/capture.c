@@ -134,16 +134,20 @@ static int launches(CUgraph graph, const any_call *call) {
   return good;
 }
 
+/* New to the context, as it becomes known, and known (common/again.h). */
 static void test_operation(const char *name, const any_call *call) {
-  layerops_status status = LAYEROPS_OK;
-  CUgraph graph = NULL;
-  size_t nodes;
+  static const char *const times[] = {"warm", "for the third time", "for the fifth"};
   if (!is_ok(layerops_prepare(ctx, call->op, &call->args), name)) return;
-  int captured = capture(call, &status, &graph, &nodes);
-  ok(captured && !status && nodes, "%s: warm, it is captured (%zu nodes)%s%s", name, nodes,
-     status ? ": " : "", status ? layerops_last_error() : "");
-  ok(captured && launches(graph, call), "%s: and does what the call does", name);
-  if (graph) DRIVER(cuGraphDestroy)(graph);
+  for (int i = 0; i < 3; i++) {
+    layerops_status status = LAYEROPS_OK;
+    CUgraph graph = NULL;
+    size_t nodes;
+    int captured = capture(call, &status, &graph, &nodes);
+    ok(captured && !status && nodes, "%s: %s, it is captured (%zu nodes)%s%s", name, times[i],
+       nodes, status ? ": " : "", status ? layerops_last_error() : "");
+    ok(captured && launches(graph, call), "%s: and does what the call does", name);
+    if (graph) DRIVER(cuGraphDestroy)(graph);
+  }
 }
 
 static void test_cold(const any_call *call) {
