@@ -184,16 +184,24 @@ typedef struct shape {
   int64_t m, n, k;
 } shape;
 
-/* Rows on the borders that the kernel wants; off them where it copies. */
+/* A way to run a kernel: on one tile of many steps of k or on more of them, all orders of operands
+ * or X W^T alone, parts of k, and rows that lie badly, so that they are copied. */
+typedef struct way {
+  bool large, all_orders, copied;
+  int parts;
+} way;
+
+/* Rows on the borders that the kernel wants, or off them. */
 static layerops_matrix operand(int which, layerops_type type, int64_t rows, int64_t cols,
-                               const lo_cuda_kernel *k) {
+                               const lo_cuda_kernel *k, bool copied) {
   int64_t size = (int64_t)layerops_type_size(type), each = k->align > size ? k->align / size : 1;
   layerops_matrix m = of(which, type, rows, cols);
-  m.stride = k->align == LO_CUDA_CHUNK && copied ? cols | 1 : (cols + each - 1) / each * each;
+  m.stride = copied ? cols | 1 : (cols + each - 1) / each * each;
   return m;
 }
 
-static any_call product(const lo_cuda_kernel *k, layerops_type type, shape s, int order) {
+static any_call product(const lo_cuda_kernel *k, layerops_type type, shape s, int order,
+                        bool copied) {
   const bool integers = LO_KIND_INT8 & k->kinds;
   layerops_type w_type = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
   layerops_matrix y = of(C, integers ? LAYEROPS_F32 : type, s.m, s.n);
@@ -201,26 +209,26 @@ static any_call product(const lo_cuda_kernel *k, layerops_type type, shape s, in
   y.stride = s.n + 3;
   any_call call = {.op = order == 1 ? LAYEROPS_OP_linear_forward : LAYEROPS_OP_gemm};
   if (order == 1)
-    call.args.linear_forward = (layerops_linear_args){.x = operand(A, type, s.m, s.k, k),
-                                                      .w = operand(B, w_type, s.n, s.k, k),
+    call.args.linear_forward = (layerops_linear_args){.x = operand(A, type, s.m, s.k, k, copied),
+                                                      .w = operand(B, w_type, s.n, s.k, k, copied),
                                                       .bias = of(D, y.type, 1, s.n),
                                                       .y = y,
                                                       .activation = LAYEROPS_GELU,
                                                       .flags = flags};
   else
-    call.args.gemm = (layerops_gemm_args){
-        .a = order / 2 ? operand(A, type, s.k, s.m, k) : operand(A, type, s.m, s.k, k),
-        .b = order % 2 ? operand(B, w_type, s.n, s.k, k) : operand(B, w_type, s.k, s.n, k),
-        .c = y,
-        .trans_a = order / 2,
-        .trans_b = order % 2,
-        .beta = layerops_value(0.5),
-        .flags = flags};
+    call.args.gemm = (layerops_gemm_args){.a = order / 2 ? operand(A, type, s.k, s.m, k, copied)
+                                                         : operand(A, type, s.m, s.k, k, copied),
+                                          .b = order % 2 ? operand(B, w_type, s.n, s.k, k, copied)
+                                                         : operand(B, w_type, s.k, s.n, k, copied),
+                                          .c = y,
+                                          .trans_a = order / 2,
+                                          .trans_b = order % 2,
+                                          .beta = layerops_value(0.5),
+                                          .flags = flags};
   return call;
 }
 
-/* One tile of many steps, or more of them, and parts of k. */
-static shape shape_of(const lo_cuda_kernel *k, int large) {
+static shape shape_of(const lo_cuda_kernel *k, bool large) {
   int64_t tile_n = k->few ? k->bm : k->bn, long_step = k->bk > 256;
   shape s = {k->bm / 2 + 3, tile_n / 2 + 5, (long_step ? 1 : 4) * k->bk + 16};
   if (large) s = (shape){k->bm + 2, tile_n + 6, (long_step ? 2 : 6) * k->bk + 16};
@@ -228,19 +236,28 @@ static shape shape_of(const lo_cuda_kernel *k, int large) {
   return s;
 }
 
-static void test_kernel(const lo_cuda_kernel *k, layerops_type type, int architecture) {
+static void test_way(const lo_cuda_kernel *k, layerops_type type, int architecture, way w) {
+  shape s = shape_of(k, w.large);
   char name[80];
-  for (int large = 0; large < 2; large++) {
-    shape s = shape_of(k, large);
-    int parts = large && !k->few ? 3 : 1;
-    snprintf(name, sizeof name, "%s:%d", k->name, parts);
-    if (!open_family(architecture, name)) return;
-    for (int order = large; order < 4; order += 1 + 4 * large) {
-      any_call call = product(k, type, s, order);
-      snprintf(name, sizeof name, "%s order %d, %d parts,", layerops_type_name(type), order, parts);
-      if (k->orders >> order & 1) expect_same(name, &call, BIT(C), 4 * s.m * (s.n + 3));
-    }
-    layerops_close(ctx);
+  snprintf(name, sizeof name, "%s:%d", k->name, w.parts);
+  if (!open_family(architecture, name)) return;
+  for (int order = 0; order < 4; order++) {
+    any_call call = product(k, type, s, order, w.copied);
+    if (!(k->orders >> order & 1) || !(w.all_orders || order == 1)) continue;
+    snprintf(name, sizeof name, "%s order %d, %d parts%s,", layerops_type_name(type), order,
+             w.parts, w.copied ? ", copies" : "");
+    expect_same(name, &call, BIT(C), 4 * s.m * (s.n + 3));
+  }
+  layerops_close(ctx);
+}
+
+static void test_kernel(const lo_cuda_kernel *k, layerops_type type, int architecture) {
+  static const way ways[] = {
+      {.all_orders = true, .parts = 1}, {.large = true, .parts = 3}, {.copied = true, .parts = 1}};
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    way w = ways[i];
+    if (k->few || (k->boxes && !k->meets)) w.parts = 1;
+    if (!w.copied || k->align == LO_CUDA_CHUNK) test_way(k, type, architecture, w);
   }
 }
 
