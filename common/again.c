@@ -38,6 +38,7 @@ typedef struct object {
 } object;
 
 typedef struct kept_call {
+  uint64_t hash;
   lo_call call;
   object objects[LO_MAX_OPERANDS + 1];
   int object_count;
@@ -45,13 +46,19 @@ typedef struct kept_call {
   unsigned char user[]; /* the user's struct */
 } kept_call;
 
-enum { SLOT_BITS = 6 };
+/* A call may lie in its slot or in that slot's neighbour, where it is pushed by the next. */
+enum { SLOT_BITS = 7 };
+typedef struct slot {
+  uint64_t seen; /* the hash of a call that came and is not kept */
+  kept_call *kept;
+} slot;
 struct lo_calls {
-  struct {
-    uint64_t seen; /* of the call that was here last and is not kept */
-    kept_call *kept;
-  } slots[1 << SLOT_BITS];
+  slot slots[1 << SLOT_BITS];
 };
+
+static unsigned slot_of(uint64_t hash) {
+  return (unsigned)(hash >> (64 - SLOT_BITS));
+}
 
 static uint64_t hash_of(layerops_op op, const void *user) {
   uint64_t h = (uint64_t)op;
@@ -80,10 +87,15 @@ bool lo_call_again(layerops_context *ctx, layerops_op op, const void *user, size
                    layerops_status *status) {
   if (!ctx || !ctx->calls || !user || size != kinds[op].size) return false;
   if (ctx->recording || ctx->preparing || ctx->tuning || ctx->verbose) return false;
-  kept_call *k = ctx->calls->slots[hash_of(op, user) >> (64 - SLOT_BITS)].kept;
-  if (!k || k->call.op != op || memcmp(k->user, user, size) || !same_objects(k)) return false;
-  *status = run(ctx, k);
-  return true;
+  const uint64_t hash = hash_of(op, user);
+  for (unsigned i = 0; i < 2; i++) {
+    kept_call *k = ctx->calls->slots[slot_of(hash) ^ i].kept;
+    if (!k || k->hash != hash || k->call.op != op || memcmp(k->user, user, size)) continue;
+    if (!same_objects(k)) continue;
+    *status = run(ctx, k);
+    return true;
+  }
+  return false;
 }
 
 static void release(const layerops_context *ctx, kept_call *k) {
@@ -102,26 +114,36 @@ static void find_objects(const lo_door *door, kept_call *k) {
   for (int i = 0; i < k->object_count; i++) k->objects[i].was = *k->objects[i].number;
 }
 
+static kept_call *make(const lo_door *door, uint64_t hash) {
+  kept_call *k = malloc(sizeof *k + door->user_size);
+  if (!k) return NULL;
+  k->hash = hash;
+  k->call = door->call;
+  k->object_count = 0;
+  k->native = NULL;
+  memcpy(k->user, door->user, door->user_size);
+  find_objects(door, k);
+  return k;
+}
+
 void lo_call_keep(const lo_door *door) {
   layerops_context *ctx = door->ctx;
   const layerops_op op = door->call.op;
   if (!kinds[op].size || door->user_size != kinds[op].size) return;
   if (!ctx->calls && !(ctx->calls = calloc(1, sizeof *ctx->calls))) return;
-  const uint64_t hash = hash_of(op, door->user), at = hash >> (64 - SLOT_BITS);
-  if (ctx->calls->slots[at].seen != hash) {
-    ctx->calls->slots[at].seen = hash;
+  const uint64_t hash = hash_of(op, door->user);
+  slot *own = &ctx->calls->slots[slot_of(hash)], *next = &ctx->calls->slots[slot_of(hash) ^ 1];
+  if (own->seen != hash && next->seen != hash) {
+    next->seen = own->seen;
+    own->seen = hash;
     return;
   }
-  kept_call *k = malloc(sizeof *k + kinds[op].size);
+  (own->seen == hash ? own : next)->seen = 0;
+  kept_call *k = make(door, hash);
   if (!k) return;
-  k->call = door->call;
-  k->object_count = 0;
-  k->native = NULL;
-  memcpy(k->user, door->user, kinds[op].size);
-  find_objects(door, k);
-  release(ctx, ctx->calls->slots[at].kept);
-  ctx->calls->slots[at].kept = k;
-  ctx->calls->slots[at].seen = 0;
+  release(ctx, next->kept);
+  next->kept = own->kept;
+  own->kept = k;
 }
 
 void lo_calls_forget(layerops_context *ctx) {

@@ -104,6 +104,30 @@ static void test_ways(layerops_context *ctx, const char *name) {
   destroy(&o);
 }
 
+/* ---- More calls than a context keeps, in turns */
+static void test_many(layerops_context *ctx, const char *name) {
+  enum { CALLS = 300 };
+  static outcome wanted[CALLS];
+  layerops_buffer *y[CALLS];
+  operands o = make(ctx);
+  layerops_linear_args args = layer(&o);
+  layerops_context *fresh = fresh_context(name);
+  int good = 1;
+  for (int round = 0; round < TIMES; round++)
+    for (int i = 0; i < CALLS; i++) {
+      if (round == 0) y[i] = numbers(ctx, M * N, 71);
+      args.y.buffer = y[i];
+      args.x.offset = i % 13;
+      args.alpha = layerops_value(1 + i);
+      if (round == 0) wanted[i] = call(fresh, &args, y[i]);
+      good &= !wanted[i].status && same(call(ctx, &args, y[i]), wanted[i]);
+    }
+  ok(good, "%s: %d calls in turns", name, CALLS);
+  layerops_close(fresh);
+  for (int i = 0; i < CALLS; i++) layerops_buffer_destroy(y[i]);
+  destroy(&o);
+}
+
 /* ---- Objects that go, and others that come to lie where they lay */
 static void test_buffers(layerops_context *ctx, const char *name) {
   operands o = make(ctx);
@@ -251,6 +275,7 @@ static void test_states(layerops_context *ctx, const char *name) {
 
 static void test_device(layerops_context *ctx, const char *name) {
   test_ways(ctx, name);
+  test_many(ctx, name);
   test_buffers(ctx, name);
   test_weights(ctx, name);
   test_scratch(ctx, name);
