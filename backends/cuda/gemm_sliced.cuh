@@ -359,51 +359,40 @@ LO_FN void lo_touch_params(const lo_cu_gemm &p) {
   asm volatile("" ::"r"(word));
 }
 
-template <class E> LO_FN float lo_bias_at(const E *bias, int type, lo_i64 at) {
-  return type == LO_TYPE_F32 ? ((const float *)bias)[at]
-                             : lo_from_16(((const unsigned short *)bias)[at], type == LO_TYPE_BF16);
-}
-
 /* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
 template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
+  typedef lo_tile_columns<Core::BN, Core::INTEGER> columns_t;
   constexpr int QUADS = Core::BN / 4;
   extern __shared__ __align__(128) char memory[];
-  __shared__ __align__(16) float bias[Core::BN];
-  __shared__ __align__(16) int columns[Core::INTEGER ? Core::BN : 4];
+  __shared__ __align__(16) columns_t columns;
   lo_touch_params(p);
-  bool plain = !Core::INTEGER && p.plain.c;
   unsigned tile = (unsigned)p.tile0 + blockIdx.x, tm = tile / (unsigned)p.tiles_n;
   lo_i64 row0 = (lo_i64)tm * Core::BM, col0 = (lo_i64)(tile - tm * (unsigned)p.tiles_n) * Core::BN;
   lo_i64 k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice), warp = threadIdx.x / 32;
-  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
-  if (alpha == 0.0f) k_count = 0; /* does not read the operands */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0; /* does not read the operands */
   bool zero = Core::INTEGER && p.e.zero_a.p;
   unsigned ring = (unsigned)__cvta_generic_to_shared(memory) + warp * Core::EACH;
   static_assert(Core::BN <= Core::THREADS, "a column each");
-  const void *bias_p = plain ? p.plain.bias : p.e.bias.p;
-  int bias_type = plain ? p.plain.bias_type : p.e.bias.type;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     lo_slice_loader<Core::ELEMENT, Core::BM> a(p.a, l, row0, k0, k_count, warp);
     lo_slice_loader<Core::ELEMENT, Core::BN> b(p.b, l, col0, k0, k_count, warp);
     Core core;
     core.begin(ring, a, b, (k_count + Core::BK - 1) / Core::BK);
-    float my_bias = 0;
-    if (bias_p && threadIdx.x < Core::BN && col0 + threadIdx.x < p.n)
-      my_bias = lo_bias_at(bias_p, bias_type, col0 + threadIdx.x);
+    typename columns_t::column_t column = columns_t::load(p.e, col0, lo_left(p.n, col0, Core::BN));
     if (zero)
-      for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns[i] = 0;
+      for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns.sums[i] = 0;
     core.run(ring, a, b, (k_count + Core::BK - 1) / Core::BK, zero);
-    if (threadIdx.x < Core::BN) bias[threadIdx.x] = my_bias;
+    columns.store(column);
     core.put((sum_t *)(memory + warp * Core::EACH));
     __syncthreads();
     if (zero) {
-      core.add_columns(columns);
+      core.add_columns(columns.sums);
       __syncthreads();
     }
-    float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
+    lo_ending end = lo_product_ending(p, l);
 #pragma unroll 1
     for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
       int r = v / QUADS, c = v % QUADS * 4;
@@ -415,19 +404,10 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) continue;
       if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, l, row, col, k0, k_count);
-      int count = lo_quad_count(p.n, col);
-      float4 b4 = *(const float4 *)(bias + c);
-      if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns + c), row);
-      if (p.split > 1)
-        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-      else if (plain)
-        lo_plain_quad(p.plain, quad, b4, l * p.plain.batch_stride + row * p.plain.stride + col,
-                      count);
-      else
-        lo_finish4(p.e, alpha, beta, quad, b4, l, row, col, count);
+      lo_finish_quad(end, columns.template at<4>(c), columns.divisor, quad, row, col,
+                     lo_quad_count(p.n, col));
     }
-    if (p.split > 1 && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, false);
+    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();
   }
 }
