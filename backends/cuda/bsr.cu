@@ -67,8 +67,7 @@ __global__ void __launch_bounds__(T::THREADS, BLOCKS)
   lo_main_loop(core, shared, it);
   lo_ending end = lo_ending_of(p.e, 0, false);
   core.drain(shared, [&](int r, int c, float4 quad) {
-    if (row0 + r < p.m)
-      lo_finish_quad(end, columns.template at<4>(c), 1.0f, quad, row0 + r, col0 + c, 4);
+    if (row0 + r < p.m) lo_finish_quad(end, columns.template at<4>(c), quad, row0 + r, col0 + c, 4);
   });
 }
 

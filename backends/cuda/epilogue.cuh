@@ -46,56 +46,6 @@ LO_FN float lo_divisor_of(const lo_cu_epilogue &e) {
   return e.scale_c.p ? *(const float *)e.scale_c.p : 1.0f;
 }
 
-/* What belongs to V neighbouring columns; scales and sums are of 8-bit integers. */
-template <int V> struct lo_columns {
-  float bias[V], scale[V];
-  int sums[V]; /* over k of op(B)'s columns */
-};
-
-/* What belongs to the columns of a tile, in shared memory since the kernel began: at the end it
- * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
- * column each. */
-template <int BN_, bool INTEGER_> struct lo_tile_columns {
-  static constexpr int BN = BN_;
-  static constexpr bool INTEGER = INTEGER_;
-  float bias[BN], scale[INTEGER ? BN : 4];
-  int sums[INTEGER ? BN : 4];
-  float divisor;
-
-  struct column_t {
-    float bias, scale, divisor;
-  };
-  /* Of the first `count` columns, which are there. On their way: store() waits for them. */
-  static __device__ __forceinline__ column_t load(const lo_cu_epilogue &e, lo_i64 col0, int count) {
-    column_t c = {-0.0f, 1.0f, 1.0f};
-    int i = threadIdx.x;
-    if (i >= count) return c;
-    c.bias = lo_bias_of(e, col0 + i);
-    if (INTEGER) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
-    return c;
-  }
-  /* By all threads of the block, which meet before they read. */
-  __device__ __forceinline__ void store(const column_t &c) {
-    int i = threadIdx.x;
-    if (i >= BN) return;
-    bias[i] = c.bias;
-    if (INTEGER) scale[INTEGER ? i : 0] = c.scale;
-    if (INTEGER && i == 0) divisor = c.divisor;
-  }
-  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
-    store(load(e, col0, count));
-  }
-  template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
-    lo_columns<V> c;
-#pragma unroll
-    for (int v = 0; v < V; v++) {
-      c.bias[v] = bias[column + v];
-      c.scale[v] = INTEGER ? scale[INTEGER ? column + v : 0] : 1.0f;
-      c.sums[v] = INTEGER ? sums[INTEGER ? column + v : 0] : 0;
-    }
-    return c;
-  }
-};
 /* ---- Division by one number, for 8-bit integers.
  *
  * The quotient is rounded as a division rounds it wherever an integer depends on that. With r the
@@ -117,6 +67,58 @@ LO_FN float lo_quotient(const lo_divisor &d, float z) {
   return __fmaf_rn(__fmaf_rn(-q, d.s, z), d.r, q);
 }
 
+/* ---- What belongs to V neighbouring columns; all but the bias is of 8-bit integers. */
+template <int V> struct lo_columns {
+  float bias[V], scale[V];
+  int sums[V]; /* over k of op(B)'s columns */
+  lo_divisor divisor;
+};
+
+/* What belongs to the columns of a tile, in shared memory since the kernel began: at the end it
+ * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
+ * column each. */
+template <int BN_, bool INTEGER_> struct lo_tile_columns {
+  static constexpr int BN = BN_;
+  static constexpr bool INTEGER = INTEGER_;
+  float bias[BN], scale[INTEGER ? BN : 4];
+  int sums[INTEGER ? BN : 4];
+  lo_divisor divisor;
+
+  struct column_t {
+    float bias, scale, divisor;
+  };
+  /* Of the first `count` columns, which are there. On their way: store() waits for them. */
+  static __device__ __forceinline__ column_t load(const lo_cu_epilogue &e, lo_i64 col0, int count) {
+    column_t c = {-0.0f, 1.0f, 1.0f};
+    int i = threadIdx.x;
+    if (i >= count) return c;
+    c.bias = lo_bias_of(e, col0 + i);
+    if (INTEGER) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
+    return c;
+  }
+  /* By all threads of the block, which meet before they read. */
+  __device__ __forceinline__ void store(const column_t &c) {
+    int i = threadIdx.x;
+    if (i >= BN) return;
+    bias[i] = c.bias;
+    if (INTEGER) scale[INTEGER ? i : 0] = c.scale;
+    if (INTEGER && i == 0) divisor = lo_divisor_by(c.divisor);
+  }
+  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
+    store(load(e, col0, count));
+  }
+  template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
+    lo_columns<V> c;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      c.bias[v] = bias[column + v];
+      c.scale[v] = INTEGER ? scale[INTEGER ? column + v : 0] : 1.0f;
+      c.sums[v] = INTEGER ? sums[INTEGER ? column + v : 0] : 0;
+    }
+    if (INTEGER) c.divisor = divisor;
+    return c;
+  }
+};
 /* ---- Elements in memory: V neighbours, `whole` at once, else the first `count` one by one. */
 template <int V> LO_FN void lo_put_f32(char *p, const float (&z)[V], bool whole, int count) {
   if (V == 4 && whole) {
@@ -333,9 +335,8 @@ LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][
 
 /* Only products of 8-bit integers end in such. */
 template <int N, int V, int STEP>
-LO_FN void lo_put_integers(float (&z)[N][V], char *p, lo_i64 step, int type, float divisor,
+LO_FN void lo_put_integers(float (&z)[N][V], char *p, lo_i64 step, int type, const lo_divisor &d,
                            const lo_pieces &at) {
-  lo_divisor d = lo_divisor_by(divisor);
   if (d.ordinary) {
     LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
   } else {
@@ -411,7 +412,7 @@ LO_FN void lo_follow(const lo_ending &end, const lo_columns<V> &c, float (&z)[N]
 
 /* N pieces from sums to C. STRAIGHT: the product ends so, or with its sums. */
 template <bool STRAIGHT, int N, int V, int STEP, class Sum>
-LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, float divisor, Sum (&sums)[N][V],
+LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N][V],
                      const lo_pieces &at) {
   int size = lo_size_of(end.type);
   char *p = end.to + (at.row * end.stride + at.col) * size;
@@ -432,7 +433,7 @@ LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, float divisor
     lo_follow<N, V, STEP>(end, c, z, at);
   }
   if (lo_integers<Sum> && end.type >= LO_TYPE_I8)
-    lo_put_integers<N, V, STEP>(z, p, step, end.type, divisor, at);
+    lo_put_integers<N, V, STEP>(z, p, step, end.type, c.divisor, at);
   else
     lo_put_floats<N, V, STEP>(z, p, step, end.type, at);
 }
@@ -448,7 +449,6 @@ LO_FN void lo_finish_lines(const lo_ending &end, const Columns &columns, int col
   constexpr int LINES = N * STEP;
   static_assert(32 % WIDE == 0 && PIECES % WIDE == 0 && ROWS % LINES == 0, "the lanes' pieces");
   int lane = threadIdx.x % 32, first = lane / WIDE;
-  float divisor = Columns::INTEGER ? columns.divisor : 1.0f;
 #pragma unroll 1
   for (int x = lane % WIDE * V; x < COLS && col0 + x < n; x += WIDE * V) {
     lo_columns<V> c = columns.template at<V>(column0 + x);
@@ -461,7 +461,7 @@ LO_FN void lo_finish_lines(const lo_ending &end, const Columns &columns, int col
 #pragma unroll
       for (int i = 0; i < N; i++) lo_read<V>(mine[i], line + i * STEP * PITCH);
       at.rows = left - r;
-      lo_finish<STRAIGHT, N, V, STEP>(end, c, divisor, mine, at);
+      lo_finish<STRAIGHT, N, V, STEP>(end, c, mine, at);
     }
   }
 }
@@ -495,25 +495,25 @@ LO_FN void lo_unpack(int (&to)[1][4], int4 q) {
   to[0][0] = q.x, to[0][1] = q.y, to[0][2] = q.z, to[0][3] = q.w;
 }
 template <class Sum>
-LO_FN void lo_finish_unpacked(const lo_ending &end, const lo_columns<4> &c, float divisor,
-                              Sum (&sums)[1][4], lo_i64 row, lo_i64 col, int count) {
+LO_FN void lo_finish_unpacked(const lo_ending &end, const lo_columns<4> &c, Sum (&sums)[1][4],
+                              lo_i64 row, lo_i64 col, int count) {
   lo_pieces at = {row, col, 1, count, end.quads && count >= 4};
   if (__builtin_expect(end.end != LO_END_ANY, 1))
-    lo_finish<true, 1, 4, 1>(end, c, divisor, sums, at);
+    lo_finish<true, 1, 4, 1>(end, c, sums, at);
   else
-    lo_finish<false, 1, 4, 1>(end, c, divisor, sums, at);
+    lo_finish<false, 1, 4, 1>(end, c, sums, at);
 }
-LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, float divisor, float4 quad,
-                          lo_i64 row, lo_i64 col, int count) {
+LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, float4 quad, lo_i64 row,
+                          lo_i64 col, int count) {
   float sums[1][4];
   lo_unpack(sums, quad);
-  lo_finish_unpacked(end, c, divisor, sums, row, col, count);
+  lo_finish_unpacked(end, c, sums, row, col, count);
 }
-LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, float divisor, int4 quad,
-                          lo_i64 row, lo_i64 col, int count) {
+LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, int4 quad, lo_i64 row,
+                          lo_i64 col, int count) {
   int sums[1][4];
   lo_unpack(sums, quad);
-  lo_finish_unpacked(end, c, divisor, sums, row, col, count);
+  lo_finish_unpacked(end, c, sums, row, col, count);
 }
 
 LO_FN void lo_finish_row_sum(const lo_cu_epilogue &e, float beta, lo_i64 row, float sum) {

@@ -521,7 +521,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   /* The usual way ends in few lines of the instruction cache: it waits for each of them. */
   lo_ending end = lo_ending_of(p.e, q.batch, false);
   if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
-  lo_finish_quad(end, columns.template at<4>(q.line), columns.divisor, acc, q.row, q.col, q.count);
+  lo_finish_quad(end, columns.template at<4>(q.line), acc, q.row, q.col, q.count);
 }
 
 #endif

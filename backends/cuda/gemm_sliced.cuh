@@ -404,8 +404,7 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) continue;
       if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, l, row, col, k0, k_count);
-      lo_finish_quad(end, columns.template at<4>(c), columns.divisor, quad, row, col,
-                     lo_quad_count(p.n, col));
+      lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
     }
     if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();

@@ -145,13 +145,12 @@ LO_FN void lo_add_parts(const lo_cu_gemm &p, const Columns &columns, lo_i64 batc
                         lo_i64 col0, bool sum) {
   constexpr int QUADS = Core::BN / 4;
   lo_ending end = lo_ending_of(p.e, batch, false);
-  float divisor = Columns::INTEGER ? columns.divisor : 1.0f;
 #pragma unroll 1
   for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
     int column = v % QUADS * 4;
     lo_i64 row = row0 + v / QUADS, col = col0 + column;
     if (row >= p.m || col >= p.n) continue;
-    lo_finish_quad(end, columns.template at<4>(column), divisor,
+    lo_finish_quad(end, columns.template at<4>(column),
                    lo_add_stored<typename Core::sum4>(p, batch, row, col), row, col,
                    lo_quad_count(p.n, col));
   }
@@ -192,8 +191,7 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
     core.drain(shared, [&](int r, int c, float4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row < p.m && col < p.n)
-        lo_finish_quad(end, columns.template at<4>(c), 1.0f, quad, row, col,
-                       lo_quad_count(p.n, col));
+        lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
     });
     if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, sum);
   }
