@@ -173,20 +173,18 @@ typedef struct lo_cu_bsr {
 
 /* Hopper's tiles (gemm_wgmma.cuh), in steps of LO_CU_WGMMA_STEP bytes of k: GROUPS of four warps,
  * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit on
- * an SM. Rates are of wgmma's instructions of 16-bit floats. X(NAME, GROUPS, TALL, BN, STAGES,
+ * an SM. RATE, WAIT, FIXED: plan.h; fitted to times in f16 on an H200 (2026-11). X(NAME, GROUPS, TALL, BN, STAGES,
  * CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
 #define LO_CU_WGMMA_STEP 128
 #define LO_CU_WGMMA_TILES(X)                                                                       \
-  X(2x128x256, 2, 1, 256, 4, 2, 1, 84, 1050, 5500)                                                 \
-  X(128x256, 2, 1, 256, 4, 1, 1, 82, 1050, 5500)                                                   \
-  X(256x128, 2, 2, 128, 4, 1, 1, 80, 1050, 5500)                                                   \
-  X(2x128x128, 2, 1, 128, 6, 2, 1, 78, 560, 5000)                                                  \
-  X(128x128, 2, 1, 128, 6, 1, 1, 76, 560, 4500)                                                    \
-  X(128x64, 2, 1, 64, 8, 1, 1, 60, 400, 4200)                                                      \
-  X(64x128, 1, 1, 128, 8, 1, 1, 60, 400, 4200)                                                     \
-  X(64x128_b2, 1, 1, 128, 4, 1, 2, 60, 560, 4200)                                                  \
-  X(64x64, 1, 1, 64, 6, 1, 2, 45, 340, 4000)                                                       \
-  X(64x64_b3, 1, 1, 64, 4, 1, 3, 45, 420, 4000)
+  X(2x128x256, 2, 1, 256, 4, 2, 1, 80, 909, 6703)                                                  \
+  X(128x256, 2, 1, 256, 4, 1, 1, 95, 759, 6609)                                                    \
+  X(256x128, 2, 2, 128, 4, 1, 1, 95, 638, 7453)                                                    \
+  X(2x128x128, 2, 1, 128, 6, 2, 1, 67, 553, 5625)                                                  \
+  X(128x128, 2, 1, 128, 6, 1, 1, 75, 712, 5156)                                                    \
+  X(128x64, 2, 1, 64, 8, 1, 1, 75, 366, 4500)                                                      \
+  X(64x128, 1, 1, 128, 8, 1, 1, 75, 356, 4594)                                                     \
+  X(64x64, 1, 1, 64, 6, 1, 2, 75, 431, 4969)
 
 /* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
