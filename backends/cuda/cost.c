@@ -42,8 +42,10 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
  * of operands are a launch of their own, at the speed of memory. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
-  const double cluster_meeting = 1500, each_cluster_part = 330;
+  const double meeting = 3350, each_part = 1220, launch = 3000;
+  /* by boxes and out of registers, or as all others */
+  const double bytes_a_clock = k->boxes ? 40 : 36, output = k->boxes ? 0.15 : 0.67;
+  const double cluster_meeting = 1000, each_cluster_part = 600;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;

@@ -52,11 +52,12 @@ LO_FN void lo_barrier_arrive(int barrier, int threads) {
 template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
   typedef lo_triple_tile<128, 128, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
-  static constexpr int BM = 128, BN = 128, PRODUCERS = 128, THREADS = 384;
+  static constexpr int BM = 128, BN = 128, WN = BN, PITCH = lo_triple_lines<WN>::PITCH;
+  static constexpr int PRODUCERS = 128, THREADS = 384;
   static constexpr int STAGES = 3, SETS = 2; /* of f32, of parts */
   static constexpr int BYTES = SETS * T::PARTS + STAGES * T::STAGE, STAGE = T::STAGE / 4;
-  typedef lo_triple_drain<BN> drain_t;
-  static_assert(8 * drain_t::BYTES <= BYTES, "shared memory");
+  typedef lo_triple_lines<BN> lines_t;
+  static_assert(8 * lines_t::BYTES <= BYTES, "shared memory");
   enum { FULL = 1, EMPTY = FULL + SETS, COPIED = EMPTY + SETS }; /* barriers; 0 is __syncthreads */
 
   float acc[64], step[64];
@@ -143,17 +144,16 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
     __syncthreads(); /* racecheck does not count the first one that follows bar.arrive */
   }
 
-  /* All threads, those that hold no sums too. */
-  template <class Quad, class One>
-  __device__ __forceinline__ void drain(char *shared, bool singly, Quad each_quad, One each) {
-    float *rows = (float *)shared;
-    if (!produces())
+  /* each(row, column, sums) of 16 rows of a warp that multiplied. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+    if (produces()) return;
+    int warp = (threadIdx.x - PRODUCERS) / 32;
+    float *mine = (float *)(shared + warp * lines_t::BYTES);
 #pragma unroll
-      for (int j = 0; j < BN / 8; j++)
-        drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
-                     acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
-    __syncthreads();
-    drain_t::template hand_out<BM, THREADS>(rows, 0, 0, singly, each_quad, each);
+    for (int j = 0; j < BN / 8; j++)
+      lines_t::put(mine, j, acc[4 * j], acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    __syncwarp();
+    each(16 * warp, 0, mine);
   }
 };
 
