@@ -138,8 +138,8 @@ static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts, i
     for (int order = 0; order < 4; order++) {
       if (!(k->orders >> order & 1)) continue;
       int64_t wrong = try_gemm(s, order, type, flags, align, k);
-      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s", k->name,
-         layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
+      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s",
+         k->name, layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
          (long long)s.batch, order, parts, align,
          wrong < 0 ? ": "
          : wrong   ? ": wrong"
@@ -174,7 +174,7 @@ static const ending endings[] = {
     {"to i8", .out = LAYEROPS_I8, .alpha = 1, .scales = 1, .bias = true},
     {"odd, to u8, ReLU", LAYEROPS_RELU, LAYEROPS_U8, 0.7, 2, .bias = true, .narrow = 2},
     {"to u8, GELU", LAYEROPS_GELU, LAYEROPS_U8, .alpha = 1, .scales = 2, .bias = true},
-    {"to i8, sigmoid, residual", LAYEROPS_SIGMOID, LAYEROPS_I8, 1, 1, true, true, false},
+    {"to i8, sigmoid, residual", LAYEROPS_SIGMOID, LAYEROPS_I8, 1, 1, true, true, false, 0},
 };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
@@ -207,12 +207,12 @@ static layerops_buffer *zeros(int64_t count) {
 /* Y and preact, [rows, cols], into `memory`; false if it fails. */
 static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type type, uint32_t flags,
                        int64_t rows, layerops_type out, void *memory) {
-  int64_t cols = COLS - e->narrow, align = k->copies ? -1 : k->align;
+  int64_t cols = COLS - e->narrow;
   layerops_type type_w = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
   int64_t size = (int64_t)layerops_type_size(out), count = rows * cols;
   seed = 7;
-  operand w = make(type_w, cols, DEPTH, 1, (int)align);
-  operand x = make(type, rows, DEPTH, 1, (int)align); /* the same rows, however many there are */
+  operand w = make(type_w, cols, DEPTH, 1, k->align);
+  operand x = make(type, rows, DEPTH, 1, k->align); /* the same rows, however many there are */
   seed = 8;
   layerops_buffer *buffers[] = {
       uneven(cols, 1), uneven(ROWS * COLS, 1), uneven(ROWS, 0.3f),     uneven(cols, 0.2f),
