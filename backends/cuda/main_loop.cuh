@@ -97,6 +97,15 @@ LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)
 /* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
  * share operands in the second-level cache. */
 LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
+  if (tile < 1 << 28 && tiles_n < 1 << 28 &&
+      tiles_m < 1 << 28) { /* divisions of 64 bits are long */
+    unsigned n = (unsigned)tiles_n, i = (unsigned)tile, group = i / (8 * n),
+             left = i - group * 8 * n;
+    unsigned height = (unsigned)tiles_m - 8 * group < 8 ? (unsigned)tiles_m - 8 * group : 8;
+    tn = left / height;
+    tm = 8 * group + left - (unsigned)tn * height;
+    return;
+  }
   lo_i64 group = tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
   lo_i64 height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
   tn = rest / height;
