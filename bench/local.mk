@@ -89,8 +89,14 @@ noinst_LTLIBRARIES += %D%/libhost_cost.la
 noinst_PROGRAMS += %D%/host_cost
 %C%_host_cost_SOURCES = %D%/host_cost.c
 %C%_host_cost_LDADD = %D%/libhost_cost.la $(bench_libs) $(CUDA_LIBS)
+
+# Measures single kernels for products, to which bench/fit_cost.py fits the choice among them.
+noinst_PROGRAMS += %D%/kernel_times
+%C%_kernel_times_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_kernel_times_SOURCES = %D%/kernel_times.c
+%C%_kernel_times_LDADD = %D%/libbench.la $(inside) $(HWLOC_LIBS) $(JANSSON_LIBS) $(CUDA_LIBS)
 endif
-EXTRA_DIST += %D%/host_cost.c %D%/host_cost.h %D%/host_cost_empty.cu
+EXTRA_DIST += %D%/host_cost.c %D%/host_cost.h %D%/host_cost_empty.cu %D%/kernel_times.c %D%/fit_cost.py
 
 devicesdir = $(pkgdatadir)/devices
 dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t4.json \

@@ -6,7 +6,7 @@
  * way together, and their arithmetic overlaps.
  *
  *   lo_finish_warp   a warp's sums that lie in shared memory
- *   lo_finish_quad   four neighbours that a thread holds */
+ *   lo_finish_one    one piece that a thread holds, and lo_finish_quad */
 #ifndef LO_CUDA_EPILOGUE_CUH
 #define LO_CUDA_EPILOGUE_CUH
 
@@ -106,6 +106,15 @@ template <int BN_, bool INTEGER_> struct lo_tile_columns {
   }
   __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
     store(load(e, col0, count));
+  }
+  /* By fewer threads than columns, of which this one is number `first`. */
+  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count, int first,
+                                        int threads) {
+    for (int i = first; i < count; i += threads) {
+      bias[i] = lo_bias_of(e, col0 + i);
+      if (INTEGER) scale[INTEGER ? i : 0] = lo_scale_of(e, col0 + i);
+    }
+    if (INTEGER && first == 0) divisor = lo_divisor_by(lo_divisor_of(e));
   }
   template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
     lo_columns<V> c;
@@ -384,19 +393,21 @@ LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][
 }
 
 /* Only products of 8-bit integers end in such. */
-template <int N, int V, int STEP>
-LO_FN void lo_put_integers(float (&z)[N][V], char *p, lo_i64 step, int type, const lo_divisor &d,
-                           const lo_pieces &at) {
+template <int N, int V> LO_FN void lo_divide_all(const lo_divisor &d, float (&z)[N][V]) {
   if (d.ordinary) {
     LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
-  } else {
-#pragma unroll 1
-    for (int i = 0; i < N; i++) {
-#pragma unroll
-      for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
-      lo_turn<1>(z);
-    }
+    return;
   }
+#pragma unroll 1
+  for (int i = 0; i < N; i++) {
+#pragma unroll
+    for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
+    lo_turn<1>(z);
+  }
+}
+template <int N, int V, int STEP>
+LO_FN void lo_put_integers(const float (&z)[N][V], char *p, lo_i64 step, int type,
+                           const lo_pieces &at) {
   if (type == LO_TYPE_I8) {
     LO_EACH_PIECE lo_put_8(p, z[n], 0, at.whole, at.count);
   } else {
@@ -478,10 +489,12 @@ LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N
   else
     lo_activate_all(end.e.activation, z, end.e.slope);
   if (rare) lo_behind<N, V, STEP>(end, z, at);
-  if (lo_integers<Sum> && end.type >= LO_TYPE_I8)
-    lo_put_integers<N, V, STEP>(z, p, step, end.type, c.divisor, at);
-  else
+  if (lo_integers<Sum> && end.type >= LO_TYPE_I8) {
+    lo_divide_all(c.divisor, z);
+    lo_put_integers<N, V, STEP>(z, p, step, end.type, at);
+  } else {
     lo_put_floats<N, V, STEP>(z, p, step, end.type, at);
+  }
 }
 #undef LO_EACH_PIECE
 #undef LO_EACH_ELEMENT
@@ -534,21 +547,26 @@ LO_FN void lo_finish_warp(const lo_ending &end, const Columns &columns, int colu
     lo_finish_rows<false, 4, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
 }
 
-/* ---- Four neighbours, the first `count` of which are there. */
-template <bool STRAIGHT, class Quad>
-LO_FN void lo_finish_quad_at(const lo_ending &end, const lo_columns<4> &c, Quad quad, char *p,
-                             lo_i64 row, lo_i64 col, int count) {
-  decltype(quad.x) sums[1][4] = {{quad.x, quad.y, quad.z, quad.w}};
-  lo_finish<STRAIGHT, 1, 4, 1>(end, c, sums, p, {row, col, 1, count, end.quads && count >= 4});
+/* ---- One piece, of which the first `count` elements are there; p: where it goes. */
+template <bool STRAIGHT, int V, class Sum>
+LO_FN void lo_finish_one_at(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[1][V],
+                            char *p, lo_i64 row, lo_i64 col, int count) {
+  lo_finish<STRAIGHT, 1, V, 1>(end, c, sums, p, {row, col, 1, count, end.quads && count >= V});
+}
+template <int V, class Sum>
+LO_FN void lo_finish_one(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[1][V],
+                         lo_i64 row, lo_i64 col, int count) {
+  char *p = end.to + lo_bytes_of(end.type, row * end.stride + col);
+  if (end.ends <= LO_END_SUMS)
+    lo_finish_one_at<true>(end, c, sums, p, row, col, count);
+  else
+    lo_finish_one_at<false>(end, c, sums, p, row, col, count);
 }
 template <class Quad>
 LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, Quad quad, lo_i64 row,
                           lo_i64 col, int count) {
-  char *p = end.to + lo_bytes_of(end.type, row * end.stride + col);
-  if (end.ends <= LO_END_SUMS)
-    lo_finish_quad_at<true>(end, c, quad, p, row, col, count);
-  else
-    lo_finish_quad_at<false>(end, c, quad, p, row, col, count);
+  decltype(quad.x) sums[1][4] = {{quad.x, quad.y, quad.z, quad.w}};
+  lo_finish_one(end, c, sums, row, col, count);
 }
 
 LO_FN void lo_finish_row_sum(const lo_cu_epilogue &e, float beta, lo_i64 row, float sum) {

@@ -4,8 +4,9 @@
  *
  * Nothing passes through shared memory on its way in, so that a block waits for memory once: each
  * warp has the fragments of several steps on their way at a time, and the warps of a block share
- * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line; which k they are
- * inside an instruction does not matter, as A and B agree. Lines beyond the last are the last one
+ * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line, or where lines
+ * begin anywhere as many elements, neighbours by neighbouring lanes; which k they are inside an
+ * instruction does not matter, as A and B agree. Lines beyond the last are the last one
  * again, and what comes of them is dropped.
  *
  * p.a is the operand whose lines are the longer side of a tile; p.swapped: that is op(B), and C is
@@ -16,10 +17,10 @@
 #include "backends/cuda/main_loop.cuh"
 
 /* 16 bytes, or what lies there of `left` elements and zeros. BYTES: what may be moved at once: 16,
- * where `left` is a whole number of times 16 bytes too, or 0, an element. ONCE: no other warp of
- * the SM wants it. */
-template <class E, int BYTES, bool ONCE> struct lo_piece;
-template <class E, bool ONCE> struct lo_piece<E, 16, ONCE> {
+ * where `left` is a whole number of times 16 bytes too, or 0, an element; then elements are SPREAD
+ * from each other. ONCE: no other warp of the SM wants it. */
+template <class E, int BYTES, int SPREAD, bool ONCE> struct lo_piece;
+template <class E, int SPREAD, bool ONCE> struct lo_piece<E, 16, SPREAD, ONCE> {
   static __device__ __forceinline__ uint4 load(const E *p, int left) {
     uint4 r = make_uint4(0, 0, 0, 0);
     if (left <= 0) return r;
@@ -32,23 +33,23 @@ template <class E, bool ONCE> struct lo_piece<E, 16, ONCE> {
     return r;
   }
 };
-template <bool ONCE> struct lo_piece<float, 0, ONCE> {
-  static __device__ __forceinline__ unsigned word(const float *p, bool in) {
-    return in ? __float_as_uint(__ldg(p)) : 0u;
+template <int SPREAD, bool ONCE> struct lo_piece<float, 0, SPREAD, ONCE> {
+  static __device__ __forceinline__ unsigned word(const float *p, int i, int left) {
+    return left > i * SPREAD ? __float_as_uint(__ldg(p + i * SPREAD)) : 0u;
   }
   static __device__ __forceinline__ uint4 load(const float *p, int left) {
-    return make_uint4(word(p, left > 0), word(p + 1, left > 1), word(p + 2, left > 2),
-                      word(p + 3, left > 3));
+    return make_uint4(word(p, 0, left), word(p, 1, left), word(p, 2, left), word(p, 3, left));
   }
 };
-template <bool ONCE> struct lo_piece<unsigned short, 0, ONCE> {
-  static __device__ __forceinline__ unsigned pair(const unsigned short *p, int left) {
-    unsigned low = left > 0 ? __ldg(p) : 0u, high = left > 1 ? __ldg(p + 1) : 0u;
-    return low | high << 16;
+template <int SPREAD, bool ONCE> struct lo_piece<unsigned short, 0, SPREAD, ONCE> {
+  static __device__ __forceinline__ unsigned half(const unsigned short *p, int i, int left) {
+    return left > i * SPREAD ? __ldg(p + i * SPREAD) : 0u;
+  }
+  static __device__ __forceinline__ unsigned pair(const unsigned short *p, int i, int left) {
+    return half(p, i, left) | half(p, i + 1, left) << 16;
   }
   static __device__ __forceinline__ uint4 load(const unsigned short *p, int left) {
-    return make_uint4(pair(p, left), pair(p + 2, left - 2), pair(p + 4, left - 4),
-                      pair(p + 6, left - 6));
+    return make_uint4(pair(p, 0, left), pair(p, 2, left), pair(p, 4, left), pair(p, 6, left));
   }
 };
 
@@ -70,11 +71,11 @@ template <class E, int COUNT, int APART> struct lo_lines {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) p[i] += k * sizeof(E);
   }
-  template <int BYTES, bool ONCE>
+  template <int BYTES, int SPREAD, bool ONCE>
   __device__ __forceinline__ void load(uint4 (&r)[COUNT], int k, int left) const {
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
-      r[i] = lo_piece<E, BYTES, ONCE>::load((const E *)p[i] + k, left - k);
+      r[i] = lo_piece<E, BYTES, SPREAD, ONCE>::load((const E *)p[i] + k, left - k);
   }
 };
 
@@ -199,7 +200,7 @@ template <int MMA, int MT, int NT, int KS = 1> struct lo_direct_mma {
 
   static __device__ __forceinline__ int line_a() { return threadIdx.x % 32 / (4 * KS); }
   static __device__ __forceinline__ int line_b() { return line_a(); }
-  static __device__ __forceinline__ int k() { return threadIdx.x % (4 * KS) * WIDTH; }
+  static __device__ __forceinline__ int lane_k() { return threadIdx.x % (4 * KS); }
 
   __device__ __forceinline__ lo_direct_mma(const lo_cu_gemm &p) : acc{}, lines(p) {}
   __device__ __forceinline__ void multiply(uint4 (&a)[LINES_A], uint4 (&b)[LINES_B]) {
@@ -290,7 +291,7 @@ template <class E_, int LM, int LN, int TM, int TN> struct lo_direct_fma {
 
   static __device__ __forceinline__ int line_a() { return threadIdx.x % 32 / (LK * LN); }
   static __device__ __forceinline__ int line_b() { return threadIdx.x % 32 / LK % LN; }
-  static __device__ __forceinline__ int k() { return threadIdx.x % LK * WIDTH; }
+  static __device__ __forceinline__ int lane_k() { return threadIdx.x % LK; }
 
   __device__ __forceinline__ lo_direct_fma(const lo_cu_gemm &p) : bf16(p.bf16), acc{} {}
 
@@ -364,15 +365,17 @@ struct lo_direct : lo_block<Core, WARPS_M, WARPS_N, WARPS_K> {
                                              Core &core, char *, F first_loads_are_out) {
     typedef typename Core::E E;
     constexpr int RUN = UNROLL * Core::K, STEP = WARPS_K * RUN;
-    int k = at.warp_k * RUN + Core::k(), left = at.k_count - k; /* of the lane */
+    constexpr int LANES = Core::K / Core::WIDTH, SPREAD = BYTES ? 1 : LANES;
+    int k = at.warp_k * RUN + Core::lane_k() * (BYTES ? Core::WIDTH : 1); /* of the lane */
+    int left = at.k_count - k;
     lo_lines<E, Core::LINES_A, Core::APART_A> a(p.a, lo_base(p.a, at, at.row0),
                                                 at.warp_row + Core::line_a(), at.rows, k);
     lo_lines<E, Core::LINES_B, Core::APART_B> b(p.b, lo_base(p.b, at, at.col0),
                                                 at.warp_col + Core::line_b(), at.cols, k);
     uint4 rA[UNROLL][Core::LINES_A], rB[UNROLL][Core::LINES_B];
     auto load = [&](int u) {
-      a.template load<BYTES, WARPS_N == 1>(rA[u], u * Core::K, left);
-      b.template load<BYTES, false>(rB[u], u * Core::K, left);
+      a.template load<BYTES, SPREAD, WARPS_N == 1>(rA[u], u * Core::K, left);
+      b.template load<BYTES, SPREAD, false>(rB[u], u * Core::K, left);
     };
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) load(u);
@@ -528,8 +531,9 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   auto finish = [&](auto straight) {
     if (q.count <= 0) return;
     if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
-    lo_finish_quad_at<straight.value>(end, columns.template at<4>(q.column), acc, q.c, row, col,
-                                      q.count);
+    sum_t sums[1][4] = {{acc.x, acc.y, acc.z, acc.w}};
+    lo_finish_one_at<straight.value>(end, columns.template at<4>(q.column), sums, q.c, row, col,
+                                     q.count);
   };
   /* The usual way ends here, in few lines of the instruction cache: it waits for each of them. */
   if (__builtin_expect(usual, 1)) {

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(Core::THREADS)
 #if __CUDA_ARCH__ >= 800
   lo_gemm_sliced<Core>(p);
 #else
-  if (Core::TYPE == LO_SLICED_F16 || Core::INTEGER) lo_gemm_sliced<Core>(p);
+  if (!Core::LOOSE && (Core::TYPE == LO_SLICED_F16 || Core::INTEGER)) lo_gemm_sliced<Core>(p);
 #endif
 }
 
@@ -22,12 +22,13 @@ typedef struct tile {
   unsigned threads, shared;
 } tile;
 
-template <int TYPE> static const tile *tiles_of() {
+template <int TYPE, bool LOOSE> static const tile *tiles_of() {
   static const tile tiles[] = {
-#define CORE(...) lo_sliced_core<TYPE, __VA_ARGS__>
-#define X(...)                                                                                     \
-  {(const void *)sliced_kernel<CORE(__VA_ARGS__)>, CORE(__VA_ARGS__)::THREADS,                     \
-   CORE(__VA_ARGS__)::BYTES},
+#define CORE(BM, BN, WM, WN, SLICES, STAGES)                                                       \
+  lo_sliced_core<TYPE, LOOSE, BM, BN, WM, WN, SLICES, STAGES>
+#define X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                  \
+  {(const void *)sliced_kernel<CORE(BM, BN, WM, WN, SLICES, STAGES)>,                              \
+   CORE(BM, BN, WM, WN, SLICES, STAGES)::THREADS, CORE(BM, BN, WM, WN, SLICES, STAGES)::BYTES},
       LO_CU_SLICED_TILES(X)
 #undef X
 #undef CORE
@@ -35,12 +36,14 @@ template <int TYPE> static const tile *tiles_of() {
   return tiles;
 }
 
-int lo_cu_run_gemm_sliced(int number, int type, const lo_cu_gemm *p, lo_cu_grid grid,
+int lo_cu_run_gemm_sliced(int number, int type, int loose, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
-  static const tile *(*const lists[LO_SLICED_TYPES])() = {
-      tiles_of<LO_SLICED_F16>, tiles_of<LO_SLICED_BF16>, tiles_of<LO_SLICED_TF32>,
-      tiles_of<LO_SLICED_S8>,  tiles_of<LO_SLICED_U8>,   tiles_of<LO_SLICED_F32>};
-  const tile *t = lists[type]() + number;
+#define LISTS(TYPE) {tiles_of<TYPE, false>, tiles_of<TYPE, true>}
+  static const tile *(*const lists[LO_SLICED_TYPES][2])() = {
+      LISTS(LO_SLICED_F16), LISTS(LO_SLICED_BF16), LISTS(LO_SLICED_TF32),
+      LISTS(LO_SLICED_S8),  LISTS(LO_SLICED_U8),   LISTS(LO_SLICED_F32)};
+#undef LISTS
+  const tile *t = lists[type][loose]() + number;
   grid.threads = t->threads;
   grid.shared = t->shared;
   return lo_cu_launch(t->kernel, grid, p, stream);

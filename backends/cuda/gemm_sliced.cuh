@@ -1,10 +1,11 @@
 /* Products on small grids: k is sliced over the warps of a block, so that all of a tile's bytes are
  * on their way at once and no warp waits for another before the end.
  *
- * Each warp takes every WARPS-th step of 128 bytes of k through a ring of its own in shared memory
- * (cp.async from Ampere on, through registers before), multiplies it with the whole tile, and in
- * the end the warps' sums are added in their order. Both operands run along k, and their rows lie
- * on borders of 16 bytes. */
+ * Of the SLICES warps that share a tile of WM x WN outputs, each takes every SLICES-th step of 128
+ * bytes of k through a ring of its own in shared memory (cp.async from Ampere on, through registers
+ * before), multiplies it with the whole tile, and in the end the warps' sums are added in their
+ * order. A block has as many such tiles as BM x BN outputs make. Both operands run along k. Their
+ * rows lie on borders of 16 bytes, or, LOOSE (from Ampere on), anywhere. */
 #ifndef LO_CUDA_GEMM_SLICED_CUH
 #define LO_CUDA_GEMM_SLICED_CUH
 
@@ -26,14 +27,33 @@ template <> struct lo_sliced_type<LO_SLICED_S8> {
 };
 template <> struct lo_sliced_type<LO_SLICED_U8> : lo_sliced_type<LO_SLICED_S8> {};
 
-/* ---- Copies to shared memory. */
+/* ---- Shared memory, and copies to it. */
+LO_FN void lo_slice_put(unsigned to, unsigned word) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(word) : "memory");
+}
+LO_FN void lo_slice_put(unsigned to, uint4 q) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(q.x), "r"(q.y), "r"(q.z),
+               "r"(q.w)
+               : "memory");
+}
+LO_FN unsigned lo_slice_get_word(unsigned from) {
+  unsigned word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
+  return word;
+}
+LO_FN uint4 lo_slice_get(unsigned from) {
+  uint4 q;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(q.x), "=r"(q.y), "=r"(q.z), "=r"(q.w)
+               : "r"(from)
+               : "memory");
+  return q;
+}
 
 /* The first `bytes` of the 16 from there, and zeros. */
 LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(bytes)
-               : "memory");
+  lo_copy_some<16>(to, from, bytes);
 #else
   unsigned w[4] = {0, 0, 0, 0};
   if (bytes == 16) {
@@ -43,21 +63,8 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
     for (int i = 0; i < bytes; i++)
       w[i / 4] |= (unsigned)__ldg((const unsigned char *)from + i) << i % 4 * 8;
   }
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]), "r"(w[1]),
-               "r"(w[2]), "r"(w[3])
-               : "memory");
+  lo_slice_put(to, make_uint4(w[0], w[1], w[2], w[3]));
 #endif
-}
-LO_FN void lo_slice_commit() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int GROUPS> LO_FN void lo_slice_wait() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
-#endif
-  __syncwarp();
 }
 
 /* A stage holds lines of 128 bytes, a row of the operand each; their chunks of 16 bytes are
@@ -68,9 +75,10 @@ LO_FN unsigned lo_slice_place(int line, int chunk) {
 
 /* A warp's way through an operand: a lane has one chunk of every fourth row. */
 template <int ELEMENT, int ROWS> struct lo_slice_loader {
-  const char *p;       /* of the lane's first chunk */
-  lo_i64 stride;       /* in bytes */
-  int rows_left, left; /* rows, bytes of k, from there on */
+  static constexpr int BYTES = ROWS * 128; /* of a stage */
+  const char *p;                           /* of the lane's first chunk */
+  lo_i64 stride;                           /* in bytes */
+  int rows_left, left;                     /* rows, bytes of k, from there on */
 
   __device__ __forceinline__ lo_slice_loader(const lo_cu_operand &o, lo_i64 batch, lo_i64 first,
                                              lo_i64 k0, int k_count, int step) {
@@ -94,16 +102,110 @@ template <int ELEMENT, int ROWS> struct lo_slice_loader {
     p += steps * 128;
     left -= steps * 128;
   }
+  __device__ __forceinline__ void straighten(unsigned) const {}
+};
+
+/* The same for rows that begin anywhere: a lane has a word of every row. Smaller elements come as
+ * whole words from the first border in a row's step on, with the word before it, the head, beside
+ * them; when they have come, straighten() moves them on to where the step begins. */
+template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
+  static constexpr bool WORDS = ELEMENT == 4;
+  static constexpr int HEADS = ROWS * 128, BYTES = HEADS + (WORDS ? 0 : ROWS * 4);
+  const char *p;       /* of the first row's step: its beginning */
+  lo_i64 stride;       /* in bytes */
+  int rows_left, left; /* rows, bytes of k, from there on */
+  bool begins;         /* the step begins where rows do: nothing of them lies before it */
+
+  __device__ __forceinline__ lo_slice_loose_loader(const lo_cu_operand &o, lo_i64 batch,
+                                                   lo_i64 first, lo_i64 k0, int k_count, int step) {
+    lo_i64 rows = o.extent - first;
+    rows_left = rows < ROWS ? (int)rows : ROWS;
+    left = k_count * ELEMENT - step * 128;
+    stride = o.stride * ELEMENT;
+    p = (const char *)o.p + (batch * o.batch_stride + first * o.stride + k0) * ELEMENT + step * 128;
+    begins = k0 == 0 && step == 0;
+  }
+  /* Bytes of a row's step before the first word in it that lies on a border. */
+  static __device__ __forceinline__ int skipped(const char *row) {
+    return WORDS ? 0 : (int)(-(lo_i64)row & 3);
+  }
+  __device__ __forceinline__ void copy(unsigned stage) const {
+    unsigned lane = threadIdx.x % 32, to = stage + lane % 4 * 4, chunk = lane / 4;
+    const char *row = p + lane * 4;
+    int bytes = left - (int)lane * 4;
+    if (!WORDS) copy_heads(stage + HEADS);
+#pragma unroll
+    for (int l = 0; l < ROWS; l++, row += stride) {
+      int skip = skipped(row), some = bytes - skip;
+      lo_copy_some<4>(to + lo_slice_place(l, chunk), row + skip,
+                      l >= rows_left || some < 0 ? 0
+                      : some < 4                 ? some
+                                                 : 4);
+    }
+  }
+  /* A lane has a row's. */
+  __device__ __forceinline__ void copy_heads(unsigned heads) const {
+    if (!((lo_u64)p & 3) && !(stride & 3)) return;
+#pragma unroll
+    for (int l = threadIdx.x % 32; l < ROWS; l += 32) {
+      const char *row = p + l * stride;
+      int skip = skipped(row), some = left < skip ? left : skip;
+      if (!skip || l >= rows_left || some <= 0) continue;
+      if (begins)
+        lo_slice_put(heads + 4 * l, first_bytes(row, some) << 8 * (4 - skip));
+      else
+        lo_copy_some<4>(heads + 4 * l, row + skip - 4, 4 - skip + some);
+    }
+  }
+  static __device__ __forceinline__ unsigned first_bytes(const char *row, int bytes) {
+    if (ELEMENT == 2) return __ldg((const unsigned short *)row);
+    unsigned word = 0;
+#pragma unroll
+    for (int b = 0; b < 3; b++)
+      if (b < bytes) word |= (unsigned)__ldg((const unsigned char *)row + b) << 8 * b;
+    return word;
+  }
+  __device__ __forceinline__ void straighten(unsigned stage) const {
+    int each = (int)stride & 3, at = (int)(lo_u64)p & 3;
+    if (WORDS || !(each | at)) return;
+    if (each == 2 && !(at & 1))
+      straighten_rows<2>(stage, at == 0); /* the others are straight */
+    else
+      straighten_rows<1>(stage, 0);
+    __syncwarp();
+  }
+  /* Every APART-th row; a lane has a chunk of every fourth of them. */
+  template <int APART>
+  __device__ __forceinline__ void straighten_rows(unsigned stage, int first) const {
+    constexpr int TURNS = ROWS / (4 * APART), UNROLL = TURNS < 4 ? TURNS : 4;
+    int chunk = threadIdx.x % 8, row = first + threadIdx.x % 32 / 8 * APART;
+#pragma unroll 1
+    for (int t = 0; t < TURNS; t += UNROLL, row += 4 * APART * UNROLL) {
+      uint4 q[UNROLL];
+#pragma unroll
+      for (int u = 0; u < UNROLL; u++) q[u] = straight(stage, row + 4 * APART * u, chunk);
+#pragma unroll
+      for (int u = 0; u < UNROLL; u++)
+        lo_slice_put(stage + lo_slice_place(row + 4 * APART * u, chunk), q[u]);
+    }
+  }
+  __device__ __forceinline__ uint4 straight(unsigned stage, int row, int chunk) const {
+    int bits = (int)((lo_u64)p + row * (lo_u64)stride & 3) * 8;
+    uint4 q = lo_slice_get(stage + lo_slice_place(row, chunk));
+    unsigned before = __shfl_up_sync(~0u, q.w, 1);
+    if (!chunk) before = lo_slice_get_word(stage + HEADS + 4 * row);
+    return bits ? make_uint4(__funnelshift_r(before, q.x, bits), __funnelshift_r(q.x, q.y, bits),
+                             __funnelshift_r(q.y, q.z, bits), __funnelshift_r(q.z, q.w, bits))
+                : q;
+  }
+  __device__ __forceinline__ void advance(int steps) {
+    p += steps * 128;
+    left -= steps * 128;
+    begins = false;
+  }
 };
 
 /* ---- The instructions: 32 bytes of k a time. */
-LO_FN void lo_slice_matrices(unsigned (&r)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-
 #define LO_MMA(SHAPE, C)                                                                           \
   asm("mma.sync.aligned." SHAPE " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"           \
       : C(c[0]), C(c[1]), C(c[2]), C(c[3])                                                         \
@@ -154,15 +256,30 @@ LO_FN void lo_slice_mma(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsign
 #undef LO_MMA_HALF
 #undef LO_MMA_QUARTER
 
-template <int TYPE_, int BM_, int BN_, int WARPS_, int STAGES_> struct lo_sliced_core {
-  static constexpr int TYPE = TYPE_, BM = BM_, BN = BN_, WARPS = WARPS_, STAGES = STAGES_;
+template <bool LOOSE, int ELEMENT, int ROWS> struct lo_slice_loader_of {
+  typedef lo_slice_loader<ELEMENT, ROWS> type;
+};
+template <int ELEMENT, int ROWS> struct lo_slice_loader_of<true, ELEMENT, ROWS> {
+  typedef lo_slice_loose_loader<ELEMENT, ROWS> type;
+};
+
+template <int TYPE_, bool LOOSE_, int BM_, int BN_, int WM_, int WN_, int SLICES_, int STAGES_>
+struct lo_sliced_core {
+  static constexpr bool LOOSE = LOOSE_;
+  static constexpr int TYPE = TYPE_, BM = BM_, BN = BN_, WM = WM_, WN = WN_;
+  static constexpr int SLICES = SLICES_, STAGES = STAGES_, TILES_N = BN / WN;
+  static constexpr int WARPS = BM / WM * TILES_N * SLICES, THREADS = 32 * WARPS;
   typedef lo_sliced_type<TYPE> type_t;
-  static constexpr int ELEMENT = type_t::ELEMENT, THREADS = 32 * WARPS, BK = 128 / ELEMENT;
+  static constexpr int ELEMENT = type_t::ELEMENT, BK = 128 / ELEMENT;
   static constexpr bool INTEGER = type_t::INTEGER;
-  static constexpr int MA = BM / 16, NB = BN / 16;
-  static constexpr int STAGE = (BM + BN) * 128, RING = STAGE * STAGES, PITCH = BN + 8;
-  static constexpr int SUMS = BM * PITCH * 4; /* bytes of a warp's */
+  static constexpr int MA = WM / 16, NB = WN / 16;
+  typedef typename lo_slice_loader_of<LOOSE, ELEMENT, WM>::type loader_a;
+  typedef typename lo_slice_loader_of<LOOSE, ELEMENT, WN>::type loader_b;
+  static constexpr int OFFSET_B = loader_a::BYTES, STAGE = OFFSET_B + loader_b::BYTES;
+  static constexpr int RING = STAGE * STAGES, PITCH = WN + 8;
+  static constexpr int SUMS = WM * PITCH * 4; /* bytes of a warp's */
   static constexpr int EACH = RING > SUMS ? RING : SUMS, BYTES = EACH * WARPS;
+  static_assert(OFFSET_B % 16 == 0 && EACH % 16 == 0, "chunks");
   typedef typename type_t::sum sum_t;
   typedef typename type_t::sum4 sum4;
 
@@ -184,14 +301,14 @@ template <int TYPE_, int BM_, int BN_, int WARPS_, int STAGES_> struct lo_sliced
    */
   static __device__ __forceinline__ void read_a(unsigned (&r)[4], unsigned stage, int i, int k) {
     int lane = threadIdx.x % 32;
-    lo_slice_matrices(r, stage + lo_slice_place(16 * i + lane % 16, 2 * k + lane / 16));
+    lo_read_matrices<false>(r, stage + lo_slice_place(16 * i + lane % 16, 2 * k + lane / 16));
   }
   /* 16 columns: (columns, first half of k), (columns, second), and of columns + 8. */
   static __device__ __forceinline__ void read_b(unsigned (&r)[4], unsigned stage, int j, int k) {
     int lane = threadIdx.x % 32;
-    lo_slice_matrices(r,
-                      stage + BM * 128 +
-                          lo_slice_place(16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+    lo_read_matrices<false>(
+        r,
+        stage + OFFSET_B + lo_slice_place(16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
   }
   static __device__ __forceinline__ void round(unsigned (&r)[4]) {
 #if __CUDA_ARCH__ >= 800
@@ -281,39 +398,38 @@ template <int TYPE_, int BM_, int BN_, int WARPS_, int STAGES_> struct lo_sliced
     }
   }
 
-  /* The warp's steps: warp, warp + WARPS, .. below steps. */
-  static __device__ __forceinline__ int steps_of(int steps) {
-    return (steps - (int)threadIdx.x / 32 + WARPS - 1) / WARPS;
+  /* The steps of a slice: slice, slice + SLICES, .. below steps. */
+  static __device__ __forceinline__ int steps_of(int steps, int slice) {
+    return (steps - slice + SLICES - 1) / SLICES;
   }
-  template <class A, class B>
-  static __device__ __forceinline__ void begin(unsigned ring, A &a, B &b, int steps) {
-    int count = steps_of(steps);
+  static __device__ __forceinline__ void begin(unsigned ring, loader_a &a, loader_b &b, int count) {
 #pragma unroll
     for (int s = 0; s < STAGES; s++) {
       if (s < count) fill(ring + s * STAGE, a, b);
-      lo_slice_commit();
+      lo_copy_commit();
     }
   }
-  template <class A, class B>
-  __device__ __forceinline__ void run(unsigned ring, A &a, B &b, int steps, bool columns) {
-    int count = steps_of(steps);
+  __device__ __forceinline__ void run(unsigned ring, loader_a &a, loader_b &b, int count,
+                                      bool columns) {
     unsigned stage = ring;
 #pragma unroll 1
     for (int s = 0; s < count; s++) {
-      lo_slice_wait<STAGES - 1>();
+      lo_copy_wait<STAGES - 1>();
+      __syncwarp();
+      a.straighten(stage);
+      b.straighten(stage + OFFSET_B);
       multiply(stage, columns);
       __syncwarp();
       if (s + STAGES < count) fill(stage, a, b);
-      lo_slice_commit();
+      lo_copy_commit();
       stage = stage + STAGE == ring + RING ? ring : stage + STAGE;
     }
   }
-  template <class A, class B>
-  static __device__ __forceinline__ void fill(unsigned stage, A &a, B &b) {
+  static __device__ __forceinline__ void fill(unsigned stage, loader_a &a, loader_b &b) {
     a.copy(stage);
-    b.copy(stage + BM * 128);
-    a.advance(WARPS);
-    b.advance(WARPS);
+    b.copy(stage + OFFSET_B);
+    a.advance(SLICES);
+    b.advance(SLICES);
   }
 
   /* The warp's sums to shared memory. Lines are 8 words longer than BN: banks. */
@@ -330,6 +446,11 @@ template <int TYPE_, int BM_, int BN_, int WARPS_, int STAGES_> struct lo_sliced
         line[8 * PITCH + 1] = acc[i][j][3];
       }
   }
+  /* The first slice's sum for an output of the block. */
+  static __device__ __forceinline__ const sum_t *sums_of(const char *memory, int r, int c) {
+    return (const sum_t *)(memory + (r / WM * TILES_N + c / WN) * SLICES * EACH) + r % WM * PITCH +
+           c % WN;
+  }
   /* Column sums, of whole numbers: the order does not matter. */
   __device__ __forceinline__ void add_columns(int *columns) const {
 #pragma unroll
@@ -338,74 +459,88 @@ template <int TYPE_, int BM_, int BN_, int WARPS_, int STAGES_> struct lo_sliced
   }
 };
 
-LO_FN float4 lo_read4(const float *p) {
-  return *(const float4 *)p;
+/* Sums of f32 that are not finite, again by ordinary cores. */
+template <int V>
+LO_FN void lo_slice_check(const lo_cu_gemm &p, float (&sums)[1][V], lo_i64 batch, lo_i64 row,
+                          lo_i64 col, lo_i64 k0, int k_count) {
+  float q[4] = {};
+#pragma unroll
+  for (int v = 0; v < V; v++) q[v] = sums[0][v];
+  float4 checked =
+      lo_triple_check(p, make_float4(q[0], q[1], q[2], q[3]), batch, row, col, k0, k_count);
+  q[0] = checked.x, q[1] = checked.y, q[2] = checked.z, q[3] = checked.w;
+#pragma unroll
+  for (int v = 0; v < V; v++) sums[0][v] = q[v];
 }
-LO_FN int4 lo_read4(const int *p) {
-  return *(const int4 *)p;
-}
+template <int V>
+LO_FN void lo_slice_check(const lo_cu_gemm &, int (&)[1][V], lo_i64, lo_i64, lo_i64, lo_i64, int) {}
 
-LO_FN float4 lo_checked(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
-                        lo_i64 k0, int k_count) {
-  return lo_triple_check(p, q, batch, row, col, k0, k_count);
-}
-LO_FN int4 lo_checked(const lo_cu_gemm &, int4 q, lo_i64, lo_i64, lo_i64, lo_i64, int) {
-  return q;
-}
-
-/* Each line of parameters comes from memory when it is first read: here all at once. */
-LO_FN void lo_touch_params(const lo_cu_gemm &p) {
-  unsigned word = ((const unsigned *)&p)[threadIdx.x / 32 * 16 % (unsigned)(sizeof p / 4)];
-  asm volatile("" ::"r"(word));
+/* The slices' sums in their order, V neighbours at a time, and what follows them. */
+template <class Core, int V>
+LO_FN void lo_slice_end(const lo_cu_gemm &p, const lo_ending &end,
+                        const lo_tile_columns<Core::BN, Core::INTEGER> &columns, const char *memory,
+                        lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
+  typedef typename Core::sum_t sum_t;
+  constexpr int PIECES = Core::BN / V;
+#pragma unroll 1
+  for (int v = threadIdx.x; v < Core::BM * PIECES; v += Core::THREADS) {
+    int r = v / PIECES, c = v % PIECES * V;
+    const sum_t *parts = Core::sums_of(memory, r, c);
+    sum_t sums[1][V], more[V];
+    lo_read<V>(sums[0], parts);
+#pragma unroll
+    for (int w = 1; w < Core::SLICES; w++) {
+      lo_read<V>(more, parts + w * (Core::EACH / 4));
+#pragma unroll
+      for (int i = 0; i < V; i++) sums[0][i] += more[i];
+    }
+    lo_i64 row = row0 + r, col = col0 + c;
+    if (row >= p.m || col >= p.n) continue;
+    if (Core::TYPE == LO_SLICED_F32) lo_slice_check(p, sums, batch, row, col, k0, k_count);
+    lo_finish_one(end, columns.template at<V>(c), sums, row, col, lo_left(p.n, col, V));
+  }
 }
 
 /* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
 template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef typename Core::sum_t sum_t;
-  typedef typename Core::sum4 sum4;
   typedef lo_tile_columns<Core::BN, Core::INTEGER> columns_t;
-  constexpr int QUADS = Core::BN / 4;
   extern __shared__ __align__(128) char memory[];
   __shared__ __align__(16) columns_t columns;
   lo_touch_params(p);
   unsigned tile = (unsigned)p.tile0 + blockIdx.x, tm = tile / (unsigned)p.tiles_n;
   lo_i64 row0 = (lo_i64)tm * Core::BM, col0 = (lo_i64)(tile - tm * (unsigned)p.tiles_n) * Core::BN;
   lo_i64 k0 = blockIdx.y * p.slice;
-  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice), warp = threadIdx.x / 32;
+  int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
+  int warp = threadIdx.x / 32, slice = warp % Core::SLICES, part = warp / Core::SLICES;
+  int row_w = part / Core::TILES_N * Core::WM, col_w = part % Core::TILES_N * Core::WN;
   if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0; /* does not read the operands */
+  int steps = Core::steps_of((k_count + Core::BK - 1) / Core::BK, slice);
+  if (row0 + row_w >= p.m || col0 + col_w >= p.n) steps = 0;
   bool zero = Core::INTEGER && p.e.zero_a.p;
   unsigned ring = (unsigned)__cvta_generic_to_shared(memory) + warp * Core::EACH;
   static_assert(Core::BN <= Core::THREADS, "a column each");
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    lo_slice_loader<Core::ELEMENT, Core::BM> a(p.a, l, row0, k0, k_count, warp);
-    lo_slice_loader<Core::ELEMENT, Core::BN> b(p.b, l, col0, k0, k_count, warp);
+    typename Core::loader_a a(p.a, l, row0 + row_w, k0, k_count, slice);
+    typename Core::loader_b b(p.b, l, col0 + col_w, k0, k_count, slice);
     Core core;
-    core.begin(ring, a, b, (k_count + Core::BK - 1) / Core::BK);
+    core.begin(ring, a, b, steps);
     typename columns_t::column_t column = columns_t::load(p.e, col0, lo_left(p.n, col0, Core::BN));
     if (zero)
       for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns.sums[i] = 0;
-    core.run(ring, a, b, (k_count + Core::BK - 1) / Core::BK, zero);
+    core.run(ring, a, b, steps, zero);
     columns.store(column);
     core.put((sum_t *)(memory + warp * Core::EACH));
     __syncthreads();
     if (zero) {
-      core.add_columns(columns.sums);
+      if (row_w == 0) core.add_columns(columns.sums + col_w);
       __syncthreads();
     }
     lo_ending end = lo_product_ending(p, l);
-#pragma unroll 1
-    for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
-      int r = v / QUADS, c = v % QUADS * 4;
-      const sum_t *part = (const sum_t *)memory + r * Core::PITCH + c;
-      sum4 quad = lo_read4(part);
-#pragma unroll
-      for (int w = 1; w < Core::WARPS; w++)
-        quad = lo_add4(quad, lo_read4(part + w * (Core::EACH / 4)));
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) continue;
-      if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, l, row, col, k0, k_count);
-      lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
-    }
+    if (end.quads)
+      lo_slice_end<Core, 4>(p, end, columns, memory, l, row0, col0, k0, k_count);
+    else
+      lo_slice_end<Core, 1>(p, end, columns, memory, l, row0, col0, k0, k_count);
     if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();
   }

@@ -1,6 +1,7 @@
 /* The kernels for products: most are rows of lists of tiles (params.h). */
 #include <config.h>
 
+#include "backends/cuda/boxes.h"
 #include "backends/cuda/plan.h"
 
 #define HALVES (LO_KIND_F16 | LO_KIND_BF16)
@@ -48,19 +49,67 @@ static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
   return run_async(number, kind, 1, p, grid, stream);
 }
 
+/* The tiles' shapes, and the blocks of an SM. */
+static const struct {
+  int bm, bn, cluster, blocks;
+} wgmma_tiles[] = {
+#define X(NAME, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, ...)                                    \
+  {64 * (GROUPS) * (TALL), BN, CLUSTER, BLOCKS},
+    LO_CU_WGMMA_TILES(X)
+#undef X
+};
+
+/* Blocks go through tiles by themselves, but for parts of k. */
+static int run_wgmma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  int bm = wgmma_tiles[number].bm, cluster = wgmma_tiles[number].cluster, error;
+  lo_i64 most = p->sms / cluster * wgmma_tiles[number].blocks;
+  lo_box_type type = kind == LO_KIND_F16    ? LO_BOX_F16
+                     : kind == LO_KIND_BF16 ? LO_BOX_BF16
+                     : kind == LO_KIND_TF32 ? LO_BOX_TF32
+                                            : LO_BOX_8;
+  lo_cu_boxed_gemm boxed = {.g = *p};
+  if (p->k) {
+    error = lo_cuda_box(&p->a, type, p->k, p->batch, bm, &boxed.a);
+    if (!error)
+      error = lo_cuda_box(&p->b, type, p->k, p->batch, wgmma_tiles[number].bn / cluster, &boxed.b);
+    if (error) return error;
+  }
+  grid.x = (p->split == 1 && grid.x > most ? most : grid.x) * cluster;
+  switch (kind) {
+  case LO_KIND_F16:
+    return lo_cu_run_wgmma_f16(number, &boxed, grid, stream);
+  case LO_KIND_BF16:
+    return lo_cu_run_wgmma_bf16(number, &boxed, grid, stream);
+  case LO_KIND_TF32:
+    return lo_cu_run_wgmma_tf32(number, &boxed, grid, stream);
+  default:
+    return lo_cu_run_wgmma_int8(number, &boxed, grid, stream);
+  }
+}
+
 static int run_triple(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   (void)kind;
   return lo_cu_run_gemm_triple(number, p, grid, stream);
 }
 
-static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+static int run_sliced_any(int number, int kind, int loose, const lo_cu_gemm *p, lo_cu_grid grid,
+                          void *stream) {
   int type = kind == LO_KIND_F16    ? LO_SLICED_F16
              : kind == LO_KIND_BF16 ? LO_SLICED_BF16
              : kind == LO_KIND_TF32 ? LO_SLICED_TF32
              : kind == LO_KIND_F32  ? LO_SLICED_F32
              : p->a_unsigned        ? LO_SLICED_U8
                                     : LO_SLICED_S8;
-  return lo_cu_run_gemm_sliced(number, type, p, grid, stream);
+  return lo_cu_run_gemm_sliced(number, type, loose, p, grid, stream);
+}
+
+static int run_sliced(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  return run_sliced_any(number, kind, 0, p, grid, stream);
+}
+
+static int run_sliced_loose(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                            void *stream) {
+  return run_sliced_any(number, kind, 1, p, grid, stream);
 }
 
 /* Units as lo_cu_run_direct_mma() has them. */
@@ -122,6 +171,12 @@ enum {
 };
 
 enum {
+#define X(NAME, ...) WGMMA_##NAME,
+  LO_CU_WGMMA_TILES(X)
+#undef X
+};
+
+enum {
 #define X(BM, BN, ...) TRIPLE_##BM##x##BN,
   LO_CU_TRIPLE_TILES(X)
 #undef X
@@ -178,17 +233,38 @@ enum {
 #define ASYNC_16   .unit = LO_UNIT_F16_K16, .kinds = HALVES, .orders = LO_ORDER_ALL
 #define ASYNC_TF32 .unit = LO_UNIT_TF32_K8, .kinds = LO_KIND_TF32, .orders = LO_ORDER_ALL
 #define ASYNC_8    .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
-/* Rows are on borders of 16 bytes, or of words, or copied to borders of 16 bytes. */
-#define CHUNKS .align = 16
+/* Rows are on borders of 16 bytes, or of words. */
+#define CHUNKS .align = LO_CUDA_CHUNK
 #define WORDS  .align = 4
-#define COPIES .align = 16, .copies = true
+/* The blocks of a cluster have a tile of all their rows. */
+#define WGMMA(NAME, PREFIX, ELEMENT, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, RATE, WAIT, FIXED, \
+              ...)                                                                                 \
+  {NAME,                                                                                           \
+   .run = run_wgmma,                                                                               \
+   .number = PREFIX,                                                                               \
+   .bm = 64 * (GROUPS) * (TALL) * (CLUSTER),                                                       \
+   .bn = BN,                                                                                       \
+   .bk = LO_CU_WGMMA_STEP / (ELEMENT),                                                             \
+   .cluster = CLUSTER,                                                                             \
+   .meets = (CLUSTER) == 1,                                                                        \
+   .boxes = true,                                                                                  \
+   .from = 90,                                                                                     \
+   .to = 90,                                                                                       \
+   .sliced = true,                                                                                 \
+   .fixed = FIXED,                                                                                 \
+   .shared = (64 * (GROUPS) * (TALL) + (BN)) * 128 * (STAGES),                                     \
+   TIME(BLOCKS, RATE, WAIT),                                                                       \
+   __VA_ARGS__},
+#define WGMMA_16   .unit = LO_UNIT_F16_WGMMA, .kinds = HALVES, .orders = LO_ORDER_ALL
+#define WGMMA_TF32 .unit = LO_UNIT_TF32_WGMMA, .kinds = LO_KIND_TF32, .orders = LO_ORDER_NT
+#define WGMMA_8    .unit = LO_UNIT_INT8_WGMMA, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
 #define TRIPLE                                                                                     \
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define TRIPLE_WGMMA                                                                               \
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 90, .to = 90
 /* two stages of f32 and two sets of three bf16 parts, 32 of k each */
 #define TRIPLE_BYTES(BM, BN) (2 * 32 * (4 + 6) * (BM + BN))
-#define SLICED               .orders = LO_ORDER_NT, .sliced = true, .align = 16
+#define SLICED               .orders = LO_ORDER_NT, .sliced = true
 
 /* Direct kernels on tensor cores: EACH elements are 16 bytes. */
 #define DIRECT_MMA(RUN, NAME, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT, FIXED,  \
@@ -230,27 +306,32 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    DIRECT_FMA(DIRECT_HALF_##NAME, __VA_ARGS__, 8)},
   LO_CU_FEW_FMA(X)
 #undef X
-#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, BM, BN, WARPS, ELEMENT, RATE, WAIT)               \
-  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(run_sliced, SLICED_, BM, BN, 128 / ELEMENT * WARPS), \
-   .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(1, RATE, WAIT), .fixed = 2400},
-#define X(BM, BN, WARPS, STAGES)                                                                   \
-  SLICED_ROW("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, LATEST, BM, BN, WARPS, 4, 40, 900)              \
-  SLICED_ROW("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, LATEST, BM, BN, WARPS, 4, 30, 700)          \
-  SLICED_ROW("k16", HALVES, LO_UNIT_F16_K16, 80, LATEST, BM, BN, WARPS, 2, 30, 700)                 \
-  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, BM, BN, WARPS, 2, 40, 900)                  \
-  SLICED_ROW("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, LATEST, BM, BN, WARPS, 1, 30, 700)
+#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, RUN, ALIGN, BM, BN, SLICES, BLOCKS, ELEMENT, RATE, WAIT) \
+  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(RUN, SLICED_, BM, BN, 128 / ELEMENT * SLICES),        \
+   .align = ALIGN, .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(BLOCKS, RATE, WAIT), .fixed = 2400},
+#define SLICED_ROWS(NAME, KINDS, UNIT, FROM, ...)                                                  \
+  SLICED_ROW(NAME, KINDS, UNIT, FROM, LATEST, run_sliced, 16, __VA_ARGS__)                         \
+  SLICED_ROW(NAME "_loose", KINDS, UNIT, 80, LATEST, run_sliced_loose, 0, __VA_ARGS__)
+#define X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                  \
+  SLICED_ROWS("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, BM, BN, SLICES, BLOCKS, 4, 40, 900)            \
+  SLICED_ROWS("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, BM, BN, SLICES, BLOCKS, 4, 30, 700)         \
+  SLICED_ROWS("k16", HALVES, LO_UNIT_F16_K16, 80, BM, BN, SLICES, BLOCKS, 2, 30, 700)                \
+  SLICED_ROWS("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, BM, BN, SLICES, BLOCKS, 1, 30, 700)        \
+  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, run_sliced, 16, BM, BN, SLICES, BLOCKS, 2, 40, 900)
   LO_CU_SLICED_TILES(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  WGMMA("wgmma_" #NAME, WGMMA_##NAME, 2, __VA_ARGS__, WGMMA_16, CHUNKS)                            \
+  WGMMA("wgmma_tf32_" #NAME, WGMMA_##NAME, 4, __VA_ARGS__, WGMMA_TF32, CHUNKS)                     \
+  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)                        \
+  LO_CU_WGMMA_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \
         TIME(BLOCKS, RATE_16, WAIT))                                                               \
-  ASYNC("async_copies", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, COPIES,                   \
-        TIME(BLOCKS, RATE_16, WAIT))                                                               \
   ASYNC("async_tf32", run_chunks, ASYNC_, 4, BM, BN, STAGES, ASYNC_TF32, CHUNKS,                   \
         TIME(BLOCKS, RATE_TF32, WAIT))                                                             \
   ASYNC("async_int8", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, CHUNKS,                      \
-        TIME(BLOCKS, RATE_8, WAIT))                                                                \
-  ASYNC("async_int8_copies", run_chunks, ASYNC_, 1, BM, BN, STAGES, ASYNC_8, COPIES,               \
         TIME(BLOCKS, RATE_8, WAIT))
   LO_CU_ASYNC_TILES(X)
 #undef X
@@ -282,7 +363,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
-  {"triple_wgmma_128x128", TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
+  {"triple_wgmma_128x128", TRIPLE_WGMMA, CHUNKS, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
    .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
   {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \

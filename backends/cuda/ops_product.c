@@ -77,11 +77,10 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
   return LAYEROPS_OK;
 }
 
-/* Makes an operand lie in a copy, with rows on borders of 16 bytes, where it does not already. */
+/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one. */
 static void move_operand(const layerops_matrix *m, lo_cu_operand *o, lo_cu_align *align,
                          char **memory) {
   int64_t size = (int64_t)layerops_type_size(m->type), row = m->cols * size;
-  if (lo_cuda_aligned(m, (int)(16 / size))) return;
   lo_cu_rows *r = &align->operands[align->count++];
   *r = (lo_cu_rows){.from = o->p,
                     .to = *memory,
@@ -90,27 +89,29 @@ static void move_operand(const layerops_matrix *m, lo_cu_operand *o, lo_cu_align
                     .bytes = row,
                     .stride = m->stride * size,
                     .batch_stride = m->batch_stride * size,
-                    .pitch = (row + 15) / 16 * 16,
+                    .pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK,
                     .lanes = 1};
-  while (r->lanes < 32 && 16 * r->lanes < row) r->lanes *= 2;
-  *memory += lo_cuda_copy_bytes(m);
+  while (r->lanes < 256 && LO_CUDA_CHUNK * LO_CU_ROW_CHUNKS * r->lanes < row) r->lanes *= 2;
+  *memory += round_up(r->rows * r->batch * r->pitch);
   o->p = r->to;
   o->stride = r->pitch / size;
   o->batch_stride = m->batch == 1 ? 0 : m->rows * o->stride;
   o->vector = o->vector8 = 1;
 }
 
-static layerops_status move_operands(layerops_context *ctx, const lo_product *p, lo_cu_gemm *g,
-                                     char *memory, const char *what) {
+static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
+                                     const lo_cuda_kernel *k, lo_cu_gemm *g, char *memory,
+                                     const char *what) {
   lo_cu_align align = {.element = (int)layerops_type_size(p->a.type)};
-  int64_t threads = 0;
-  move_operand(&p->a, &g->a, &align, &memory);
-  move_operand(&p->b, &g->b, &align, &memory);
+  int64_t threads = 0, each = LO_CUDA_CHUNK / align.element;
+  if (lo_cuda_is_copied(p, &p->a, k)) move_operand(&p->a, &g->a, &align, &memory);
+  if (lo_cuda_is_copied(p, &p->b, k)) move_operand(&p->b, &g->b, &align, &memory);
+  if (!align.count) return LAYEROPS_OK;
+  if (k->direct) g->k = lo_ceil_div(p->k, each) * each; /* zeros count for nothing */
   for (int i = 0; i < align.count; i++) {
     const lo_cu_rows *r = &align.operands[i];
     if (r->rows * r->batch * r->lanes > threads) threads = r->rows * r->batch * r->lanes;
   }
-  if (!align.count) return LAYEROPS_OK;
   lo_cu_grid grid = lo_cuda_grid(ctx, threads);
   return lo_cuda_check(ctx, lo_cu_run_align(&align, grid, lo_cuda(ctx)->stream), what);
 }
@@ -130,6 +131,7 @@ layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
                   .bf16 = p->a.type == LAYEROPS_BF16,
                   .a_unsigned = p->a.type == LAYEROPS_U8,
                   .swapped = plan->swapped,
+                  .sms = lo_cuda(ctx)->device->sms,
                   .partial = (float *)memory,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
                   .counters = lo_cuda(ctx)->counters,
@@ -140,7 +142,7 @@ layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
   g.e.scale_b = vector(&p->scale_b);
   g.e.zero_a = vector(&p->zero_a);
   g.e.scale_c = vector(&p->scale_c);
-  if (plan->kernel->copies) LO_TRY(move_operands(ctx, p, &g, memory + plan->copies, what));
+  LO_TRY(move_operands(ctx, p, plan->kernel, &g, memory + plan->copies, what));
   return launch(ctx, plan, &g, what);
 }
 

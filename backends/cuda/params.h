@@ -91,6 +91,7 @@ typedef struct lo_cu_gemm {
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
   int a_unsigned;      /* 8-bit operands: op(A) is u8 */
   int swapped;         /* the long operand is A */
+  int sms;             /* of the device */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
@@ -98,18 +99,31 @@ typedef struct lo_cu_gemm {
   lo_cu_epilogue e;
 } lo_cu_gemm;
 
+/* How a tensor lies in memory, and the box of it that is copied at once: the driver's CUtensorMap.
+ */
+typedef struct lo_cu_map {
+  lo_u64 words[16];
+} __attribute__((aligned(64))) lo_cu_map;
+
+/* A product whose operands come by boxes. */
+typedef struct lo_cu_boxed_gemm {
+  lo_cu_map a, b;
+  lo_cu_gemm g;
+} lo_cu_boxed_gemm;
+
 /* Rows to be copied to borders of 16 bytes: sizes in bytes. */
+enum { LO_CU_ROW_CHUNKS = 4 };
 typedef struct lo_cu_rows {
   const void *from;
   void *to;
   lo_i64 rows, batch, bytes;
   lo_i64 stride, batch_stride, pitch;
-  int lanes; /* threads of a row: a power of 2 up to 32 */
+  int lanes; /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
 } lo_cu_rows;
 
 typedef struct lo_cu_align {
   lo_cu_rows operands[2];
-  int count, element; /* element: 1 or 2 bytes */
+  int count, element; /* element: 1, 2 or 4 bytes */
 } lo_cu_align;
 
 typedef struct lo_cu_bsr {
@@ -169,19 +183,38 @@ typedef struct lo_cu_bsr {
   X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
 
+/* Hopper's tiles (gemm_wgmma.cuh), in steps of LO_CU_WGMMA_STEP bytes of k: GROUPS of four warps,
+ * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit on
+ * an SM. Rates are of wgmma's instructions of 16-bit floats. X(NAME, GROUPS, TALL, BN, STAGES,
+ * CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_WGMMA_STEP 128
+#define LO_CU_WGMMA_TILES(X)                                                                       \
+  X(2x128x256, 2, 1, 256, 4, 2, 1, 84, 1050, 5500)                                                 \
+  X(128x256, 2, 1, 256, 4, 1, 1, 82, 1050, 5500)                                                   \
+  X(256x128, 2, 2, 128, 4, 1, 1, 80, 1050, 5500)                                                   \
+  X(2x128x128, 2, 1, 128, 6, 2, 1, 78, 560, 5000)                                                  \
+  X(128x128, 2, 1, 128, 6, 1, 1, 76, 560, 4500)                                                    \
+  X(128x64, 2, 1, 64, 8, 1, 1, 60, 400, 4200)                                                      \
+  X(64x128, 1, 1, 128, 8, 1, 1, 60, 400, 4200)                                                     \
+  X(64x128_b2, 1, 1, 128, 4, 1, 2, 60, 560, 4200)                                                  \
+  X(64x64, 1, 1, 64, 6, 1, 2, 45, 340, 4000)                                                       \
+  X(64x64_b3, 1, 1, 64, 4, 1, 3, 45, 420, 4000)
+
 /* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */
 #define LO_CU_TRIPLE_TILES(X)                                                                      \
   X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
   X(64, 64, 32, 32, 2, 42, 1750)
 
-/* The tiles whose k is sliced over WARPS warps, each with STAGES stages of 128 bytes of k; a block
- * takes (BM + BN) 128 STAGES WARPS bytes of shared memory. X(BM, BN, WARPS, STAGES) */
+/* The tiles of small grids: a warp has WM x WN outputs and one of SLICES slices of their k, in
+ * STAGES stages of 128 bytes; a block takes (WM + WN) 132 STAGES bytes of shared memory for each of
+ * its warps at most. BLOCKS fit on an SM. X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
 #define LO_CU_SLICED_TILES(X)                                                                      \
-  X(16, 16, 8, 2)                                                                                  \
-  X(16, 32, 8, 1)                                                                                  \
-  X(32, 32, 8, 1)                                                                                  \
-  X(64, 32, 4, 1)
+  X(16, 16, 16, 16, 8, 2, 3)                                                                       \
+  X(16, 32, 16, 32, 8, 1, 3)                                                                       \
+  X(32, 32, 32, 32, 8, 1, 2)                                                                       \
+  X(64, 32, 64, 32, 4, 1, 2)                                                                       \
+  X(64, 64, 32, 32, 1, 2, 3)
 
 /* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
 enum {
@@ -221,6 +254,7 @@ enum { LO_DIRECT_K8_F16, LO_DIRECT_F16, LO_DIRECT_BF16, LO_DIRECT_K16_S8, LO_DIR
  * main loops are better at single bytes. */
 #define LO_CU_DIRECT_LOOSE(X)                                                                      \
   X(direct_loose, 1, 1, 1, 1, 1, 4, 1, 0, 0, 4, 3, 1700, 2600)                                     \
+  X(few1_loose, 2, 1, 8, 1, 1, 4, 2, 0, 1, 3, 2, 2200, 4000)                                       \
   X(few8_loose, 2, 2, 2, 2, 1, 4, 1, 0, 8, 2, 3, 1700, 3200)
 
 /* The same on ordinary cores: LM x LN groups of lanes have TM x TN outputs each.
@@ -242,6 +276,7 @@ enum { LO_DIRECT_K8_F16, LO_DIRECT_F16, LO_DIRECT_BF16, LO_DIRECT_K16_S8, LO_DIR
   X(few4, 1, 1, 4, 4, 1, 1, 4, 2, 16, 4, 3, 18, 800, 3200)                                         \
   X(few8, 1, 1, 4, 8, 1, 1, 4, 2, 16, 8, 2, 18, 2200, 2200)                                        \
   X(few16, 1, 2, 8, 8, 2, 1, 2, 2, 16, 16, 2, 35, 600, 2200)                                       \
+  X(few1_loose, 1, 1, 4, 1, 1, 1, 4, 4, 0, 1, 4, 4, 300, 2600)                                     \
   X(few8_loose, 1, 1, 4, 8, 1, 1, 4, 1, 0, 8, 2, 18, 450, 4000)
 
 /* The SIMT tiles of block-sparse products: BN is the size of a block.

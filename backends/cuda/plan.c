@@ -7,7 +7,7 @@
 
 #include "backends/cuda/plan.h"
 
-enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128 };
+enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128, LARGEST_CLUSTER = 8, LARGEST_Z = 65535 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
 #define LARGEST_COPIES  ((int64_t)512 << 20)
 
@@ -61,12 +61,40 @@ static bool is_far(const lo_product *p) {
   return stride > UINT32_MAX / (int64_t)layerops_type_size(p->a.type);
 }
 
-static const char *refuses_direct(const lo_product *p, const lo_cuda_kernel *k) {
-  int64_t size = (int64_t)layerops_type_size(p->a.type);
-  if (k->align && p->k * size % k->align)
-    return "k is not a whole number of what is loaded at once";
+static bool fits(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  int64_t row = p->k * (int64_t)layerops_type_size(m->type);
+  return !k->align || (aligned(m, k->align) && !(k->direct && row % k->align));
+}
+
+bool lo_cuda_is_copied(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  return k->align == LO_CUDA_CHUNK && !fits(p, m, k);
+}
+
+static int64_t copy_bytes(const layerops_matrix *m) {
+  int64_t row = m->cols * (int64_t)layerops_type_size(m->type);
+  int64_t pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK;
+  return (m->batch * m->rows * pitch + 255) / 256 * 256;
+}
+
+int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k) {
+  return (lo_cuda_is_copied(p, &p->a, k) ? copy_bytes(&p->a) : 0) +
+         (lo_cuda_is_copied(p, &p->b, k) ? copy_bytes(&p->b) : 0);
+}
+
+static const char *refuses_direct(const lo_product *p) {
   if (is_far(p)) return "rows lie too far apart";
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
+}
+
+/* Coordinates are of 32 bits, distances in bytes of 40. */
+static const char *refuses_boxes(const lo_product *p) {
+  int64_t size = (int64_t)layerops_type_size(p->a.type), most = ((int64_t)1 << 40) / size;
+  if (p->m > INT32_MAX / 2 || p->n > INT32_MAX / 2 || p->k > INT32_MAX / 2 ||
+      p->batch > INT32_MAX / 2)
+    return "an operand has too many rows or columns for boxes";
+  bool far = p->a.stride >= most || p->b.stride >= most ||
+             (p->batch > 1 && (p->a.batch_stride >= most || p->b.batch_stride >= most));
+  return far ? "rows lie too far apart for boxes" : NULL;
 }
 
 static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
@@ -85,10 +113,8 @@ static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo
 
 static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
                                      const lo_cuda_kernel *k) {
-  bool fits = aligned(&p->a, k->align) && aligned(&p->b, k->align);
-  int64_t bytes = lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b);
-  if (!k->copies) return fits ? NULL : "rows are not aligned enough";
-  if (fits) return "rows are aligned as they are";
+  int64_t bytes = lo_cuda_copy_bytes(p, k);
+  if (!bytes) return fits(p, &p->a, k) && fits(p, &p->b, k) ? NULL : "rows are not aligned enough";
   if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
     return "copies of the operands do not fit the user's workspace";
   return bytes > LARGEST_COPIES ? "copies of the operands would need too much memory" : NULL;
@@ -106,17 +132,27 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
     return "an operand does not run along the dimension that it wants";
   if ((reason = refuses_alignment(ctx, p, k))) return reason;
   if (k->shared > lo_cuda(ctx)->device->shared) return "its stages do not fit shared memory";
+  if (k->boxes) reason = refuses_boxes(p);
   if (k->few) reason = refuses_few(p, k);
-  if (!reason && k->direct) reason = refuses_direct(p, k);
+  if (!reason && k->direct) reason = refuses_direct(p);
   if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
     reason = refuses_invariance(ctx, kinds_of(p), k);
   return reason;
 }
 
+/* Parts that meet in a cluster: a block has one tile of one matrix. */
+static const char *refuses_meeting(const lo_product *p, int split) {
+  if (split > LARGEST_CLUSTER) return "a cluster has too few blocks for the parts of k";
+  if (p->batch > LARGEST_Z) return "there are more matrices than blocks";
+  return p->flags & LAYEROPS_BATCH_INVARIANT ? "the call asks for batch invariance" : NULL;
+}
+
 static const char *refuses_split(layerops_context *ctx, const lo_product *p,
                                  const lo_cuda_kernel *k, int split) {
+  if (k->meets) return refuses_meeting(p, split);
+  if (k->boxes) return "its blocks are in clusters already";
   int64_t partial, bytes = scratch_bytes(p, split, &partial);
-  int64_t copies = k->copies ? lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b) : 0;
+  int64_t copies = lo_cuda_copy_bytes(p, k);
   int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn);
   bool needed = p->k > LARGEST_SLICE; /* by k alone, so that a row's bits stay its own */
   if (k->few) return "the kernel takes k whole";
@@ -169,10 +205,11 @@ static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, i
     plan->bm = k->bn;
     plan->bn = k->bm;
   }
-  if (split > 1) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
-  if (!k->copies) return;
+  if (split > 1 && !k->meets) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
+  int64_t copies = lo_cuda_copy_bytes(p, k);
+  if (!copies) return;
   plan->copies = (plan->bytes + 255) / 256 * 256;
-  plan->bytes = plan->copies + lo_cuda_copy_bytes(&p->a) + lo_cuda_copy_bytes(&p->b);
+  plan->bytes = plan->copies + copies;
 }
 
 static layerops_status choose(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plan) {

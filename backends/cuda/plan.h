@@ -18,11 +18,17 @@ typedef enum lo_cuda_unit {
   LO_UNIT_TF32_K8,  /* m16n8k8 */
   LO_UNIT_INT8_K16, /* m8n8k16, Turing's */
   LO_UNIT_INT8_K32, /* m16n8k32 */
+  LO_UNIT_F16_WGMMA,
+  LO_UNIT_TF32_WGMMA,
+  LO_UNIT_INT8_WGMMA,
   LO_UNITS
 } lo_cuda_unit;
 
 /* Operands' kinds, as bits; an f32 product that allows TF32 has two. */
 enum { LO_KIND_F32 = 1, LO_KIND_TF32 = 2, LO_KIND_F16 = 4, LO_KIND_BF16 = 8, LO_KIND_INT8 = 16 };
+
+/* The border on which copies of operands have their rows, in bytes. */
+enum { LO_CUDA_CHUNK = 16 };
 
 /* Orders of operands, as bits: 1 << (2 * trans_a + trans_b). */
 enum { LO_ORDER_NT = 2, LO_ORDER_ALL = 15 };
@@ -36,10 +42,13 @@ typedef struct lo_cuda_kernel {
   lo_cuda_unit unit;
   int kinds, orders;
   int from, to; /* the architectures that it is for */
-  int align;    /* 0, or the bytes that the rows of both operands must be aligned to */
-  bool copies;  /* operands whose rows are not are copied to scratch memory first */
+  int align;    /* 0, or the bytes that the rows of both operands must be aligned to: where it is
+                 * LO_CUDA_CHUNK, operands whose rows are not are copied to scratch memory first */
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
-  bool direct;  /* wants k in whole times `align`, and lines less than 4 GiB apart */
+  bool direct;  /* wants k in whole times `align` too, and lines less than 4 GiB apart */
+  bool meets;   /* parts of k meet in a cluster, without scratch memory */
+  bool boxes;   /* operands come by TMA */
+  int cluster;  /* blocks that have a tile together; 0: one */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
   int blocks;          /* that an SM holds at once, by their registers */
@@ -101,11 +110,12 @@ layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
 int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
                             int most);
 
-/* Bytes of an operand's copy with rows on borders of 16 bytes. */
-static inline int64_t lo_cuda_copy_bytes(const layerops_matrix *m) {
-  int64_t row = m->cols * (int64_t)layerops_type_size(m->type);
-  return (m->batch * m->rows * ((row + 15) / 16 * 16) + 255) / 256 * 256;
-}
+/* Whether the kernel takes the operand (of p) through a copy, with rows on borders of 16 bytes and
+ * zeros up to the next one. */
+bool lo_cuda_is_copied(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k);
+
+/* Bytes of the copies of both operands. */
+int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k);
 
 /* ops_product.c: `memory` holds plan->bytes. */
 layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,

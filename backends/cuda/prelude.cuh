@@ -162,6 +162,11 @@ LO_FN void lo_store_words(void *p, float4 v) {
                "f"(v.w)
                : "memory");
 }
+LO_FN void lo_store_words(void *p, uint4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
 LO_FN void lo_store_words(void *p, uint2 v) {
   asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }

@@ -98,10 +98,9 @@ static int64_t count_wrong(shape s, int trans_a, int trans_b, const int8_t *a, c
 }
 
 /* The number of wrong elements, or -1. */
-static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags,
+static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags, int align,
                         const lo_cuda_kernel *k) {
   int trans_a = order / 2, trans_b = order % 2, rows_a = (int)(trans_a ? s.k : s.m);
-  int align = k->copies ? -1 : k->align;
   layerops_type type_b = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
   operand a = make(type, rows_a, trans_a ? s.m : s.k, s.batch, align);
   operand b = make(type_b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, align);
@@ -126,23 +125,23 @@ static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags,
   return wrong;
 }
 
-static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts) {
+/* align: as make() has it */
+static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts, int align) {
   static const shape shapes[] = {{1, 1, 64, 1},      {130, 33, 100, 1}, {37, 129, 70, 3},
                                  {128, 128, 128, 1}, {257, 260, 99, 2}, {64, 64, 1000, 1},
                                  {5, 300, 1500, 1},  {300, 8, 200, 2},  {16, 16, 2048, 1}};
   uint32_t flags = k->kinds & LO_KIND_TF32 ? LAYEROPS_ALLOW_TF32 : 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     shape s = shapes[i];
-    if (k->direct && k->align) s.k = (s.k + 15) / 16 * 16;
-    if (k->copies && s.m == 1) continue; /* one row lies well already */
+    if (k->direct && align > 0) s.k = (s.k + 15) / 16 * 16;
     if (k->few && (s.m < s.n ? s.m : s.n) > k->few) continue;
     if (lo_ceil_div(s.k, k->bk) < 2 * parts - 1) continue; /* no so many parts */
     for (int order = 0; order < 4; order++) {
       if (!(k->orders >> order & 1)) continue;
-      int64_t wrong = try_gemm(s, order, type, flags, k);
-      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k%s%s", k->name,
-         layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
-         (long long)s.batch, order, parts,
+      int64_t wrong = try_gemm(s, order, type, flags, align, k);
+      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s",
+         k->name, layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
+         (long long)s.batch, order, parts, align,
          wrong < 0 ? ": "
          : wrong   ? ": wrong"
                    : "",
@@ -212,7 +211,7 @@ static layerops_buffer *zeros(int64_t count) {
 /* Y and preact, [rows, cols], into `memory`; false if it fails. */
 static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type type, uint32_t flags,
                        int64_t rows, layerops_type out, void *memory) {
-  int64_t cols = COLS - e->narrow, align = k->copies ? -1 : k->align;
+  int64_t cols = COLS - e->narrow, align = k->align;
   layerops_type type_w = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
   int64_t size = (int64_t)layerops_type_size(out), count = rows * cols;
   seed = 7;
@@ -328,7 +327,8 @@ static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, i
   if (!ok(status == LAYEROPS_OK, "%s on sm_%d%s%s", name, architecture, status ? ": " : "",
           status ? layerops_last_error() : ""))
     return;
-  try_shapes(k, type, parts);
+  try_shapes(k, type, parts, k->align);
+  if (k->align == LO_CUDA_CHUNK) try_shapes(k, type, parts, -1); /* through copies */
   bool suits = k->orders & LO_ORDER_NT && lo_ceil_div(DEPTH, k->bk) >= 2 * parts - 1;
   for (int i = 0; i < ENDINGS && suits; i++) try_ending(k, type, parts, i);
   layerops_close(ctx);
@@ -350,7 +350,8 @@ static void test_kernel(const lo_cuda_kernel *k, int device) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (!(k->kinds & types[i].kind)) continue;
     try_kernel(k, types[i].type, 1, architecture);
-    if (!k->few) try_kernel(k, types[i].type, 3, architecture);
+    bool splits = !k->few && (!k->boxes || k->meets);
+    if (splits) try_kernel(k, types[i].type, 3, architecture);
   }
 }
 
