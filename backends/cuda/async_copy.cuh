@@ -12,7 +12,7 @@
 #include "backends/cuda/main_loop.cuh"
 
 /* Copies UNIT bytes, 16 or 4. */
-template <int UNIT> LO_FN void lo_copy(unsigned to, const char *from) {
+template <int UNIT> LO_FN void lo_copy(unsigned to, const void *from) {
 #if __CUDA_ARCH__ >= 800
   if (UNIT == 16)
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
@@ -22,13 +22,15 @@ template <int UNIT> LO_FN void lo_copy(unsigned to, const char *from) {
 #endif
 }
 /* Copies `bytes` of them, and zeros for the rest. */
-template <int UNIT> LO_FN void lo_copy_some(unsigned to, const char *from, int bytes) {
+template <int UNIT> LO_FN void lo_copy_some(unsigned to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
   if (UNIT == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes)
                  : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
+                 "r"(bytes)
                  : "memory");
 #endif
 }
@@ -43,6 +45,20 @@ template <int GROUPS> LO_FN void lo_copy_wait() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
 #endif
+}
+
+/* Four 8 x 8 matrices of 16 bits; lane l gives the address of line l % 8 of matrix l / 8. */
+template <bool TURN> LO_FN void lo_read_matrices(unsigned (&r)[4], unsigned address) {
+  if (TURN)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
 }
 
 /* Where an operand's elements lie in a stage: EXTENT lines, in panels of BK if not K_INNER. */

@@ -6,7 +6,7 @@
  * way together, and their arithmetic overlaps.
  *
  *   lo_finish_warp   a warp's sums that lie in shared memory
- *   lo_finish_quad   four neighbours that a thread holds */
+ *   lo_finish_one    one piece that a thread holds, and lo_finish_quad */
 #ifndef LO_CUDA_EPILOGUE_CUH
 #define LO_CUDA_EPILOGUE_CUH
 
@@ -107,15 +107,14 @@ template <int BN_, bool INTEGER_> struct lo_tile_columns {
   __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
     store(load(e, col0, count));
   }
-  /* By `threads` threads, of which this is number `thread`, some columns each. */
-  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count, int thread,
+  /* By fewer threads than columns, of which this one is number `first`. */
+  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count, int first,
                                         int threads) {
-#pragma unroll 1
-    for (int i = thread; i < BN; i += threads) {
-      bias[i] = i < count ? lo_bias_of(e, col0 + i) : -0.0f;
-      if (INTEGER) scale[INTEGER ? i : 0] = i < count ? lo_scale_of(e, col0 + i) : 1.0f;
+    for (int i = first; i < count; i += threads) {
+      bias[i] = lo_bias_of(e, col0 + i);
+      if (INTEGER) scale[INTEGER ? i : 0] = lo_scale_of(e, col0 + i);
     }
-    if (INTEGER && thread == 0) divisor = lo_divisor_by(lo_divisor_of(e));
+    if (INTEGER && first == 0) divisor = lo_divisor_by(lo_divisor_of(e));
   }
   template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
     lo_columns<V> c;
@@ -184,8 +183,11 @@ typedef struct lo_pieces {
   bool whole;
 } lo_pieces;
 
-LO_FN int lo_size_of(int type) {
-  return type == LO_TYPE_F32 || type == LO_TYPE_I32 ? 4 : type <= LO_TYPE_BF16 ? 2 : 1;
+/* Elements of a type as bytes. */
+LO_FN lo_i64 lo_bytes_of(int type, lo_i64 elements) {
+  return elements << (type == LO_TYPE_F32 || type == LO_TYPE_I32 ? 2
+                      : type <= LO_TYPE_BF16                     ? 1
+                                                                 : 0);
 }
 
 #define LO_EACH_PIECE                                                                              \
@@ -197,9 +199,8 @@ LO_FN int lo_size_of(int type) {
 template <int N, int V, int STEP>
 LO_FN void lo_get(float (&z)[N][V], const void *matrix, lo_i64 stride, int type,
                   const lo_pieces &at) {
-  int size = lo_size_of(type);
-  const char *p = (const char *)matrix + (at.row * stride + at.col) * size;
-  lo_i64 step = STEP * stride * size;
+  const char *p = (const char *)matrix + lo_bytes_of(type, at.row * stride + at.col);
+  lo_i64 step = lo_bytes_of(type, STEP * stride);
   LO_EACH_ELEMENT z[n][v] = 0.0f;
   if (type == LO_TYPE_F32) {
     LO_EACH_PIECE {
@@ -237,6 +238,8 @@ LO_FN void lo_put_floats(const float (&z)[N][V], char *p, lo_i64 step, int type,
                          const lo_pieces &at) {
   if (type == LO_TYPE_F32) {
     LO_EACH_PIECE lo_put_f32(p, z[n], at.whole, at.count);
+  } else if (N == 1) { /* little code */
+    LO_EACH_PIECE lo_put_16(p, z[n], type == LO_TYPE_BF16, at.whole, at.count);
   } else if (type == LO_TYPE_F16) {
     LO_EACH_PIECE lo_put_16(p, z[n], 0, at.whole, at.count);
   } else {
@@ -244,76 +247,115 @@ LO_FN void lo_put_floats(const float (&z)[N][V], char *p, lo_i64 step, int type,
   }
 }
 
-/* The first piece goes last, so that a rolled loop over the pieces works on the first: no register
- * is indexed. */
-template <int N, int V> LO_FN void lo_turn(float (&z)[N][V]) {
-  float first[V];
+/* The first of them go last, so that a rolled loop over all works on the first: no register is
+ * indexed. M pieces: */
+template <int M, int N, int V> LO_FN void lo_turn(float (&z)[N][V]) {
+  float first[M][V];
 #pragma unroll
   for (int v = 0; v < V; v++) {
-    first[v] = z[0][v];
 #pragma unroll
-    for (int n = 0; n + 1 < N; n++) z[n][v] = z[n + 1][v];
-    z[N - 1][v] = first[v];
+    for (int m = 0; m < M; m++) first[m][v] = z[m][v];
+#pragma unroll
+    for (int n = 0; n + M < N; n++) z[n][v] = z[n + M][v];
+#pragma unroll
+    for (int m = 0; m < M; m++) z[N - M + m][v] = first[m][v];
   }
 }
+/* An element, as `last`: */
+template <int V> LO_FN void lo_turn(float (&z)[V], float last) {
+#pragma unroll
+  for (int v = 0; v + 1 < V; v++) z[v] = z[v + 1];
+  z[V - 1] = last;
+}
 
-/* ---- Activations: V long chains of arithmetic side by side in one switch. A kind that is not
- * named here is asked for by each element. */
-#define LO_KINDS(CASE)                                                                             \
+/* ---- Activations: V long chains of arithmetic side by side. A kind that has no case here is asked
+ * for by each element. */
+#define LO_KINDS(OTHERS)                                                                           \
   switch (kind) {                                                                                  \
-    CASE(LO_ACT_RELU)                                                                              \
-    CASE(LO_ACT_GELU)                                                                              \
-    CASE(LO_ACT_GELU_TANH)                                                                         \
-    CASE(LO_ACT_SILU)                                                                              \
-    CASE(LO_ACT_SIGMOID)                                                                           \
-    CASE(LO_ACT_TANH)                                                                              \
+    LO_CASE(LO_ACT_RELU)                                                                           \
+    LO_CASE(LO_ACT_GELU)                                                                           \
+    LO_CASE(LO_ACT_GELU_TANH)                                                                      \
+    LO_CASE(LO_ACT_SILU)                                                                           \
+    LO_CASE(LO_ACT_SIGMOID)                                                                        \
+    LO_CASE(LO_ACT_TANH)                                                                           \
   default:                                                                                         \
-    LO_ALIKE(kind)                                                                                 \
+    _Pragma("unroll 1") for (int i = 0; i < V; i++) {                                              \
+      OTHERS;                                                                                      \
+    }                                                                                              \
   }
 #define LO_CASE(KIND)                                                                              \
   case KIND:                                                                                       \
-    LO_ALIKE(KIND)                                                                                 \
+    _Pragma("unroll") for (int v = 0; v < V; v++) LO_EACH(KIND);                                   \
     break;
-#define LO_ALIKE(KIND)                                                                             \
-  _Pragma("unroll") for (int v = 0; v < V; v++) z[v] = lo_activation(KIND, z[v], slope);
+#define LO_EACH(KIND) z[v] = lo_activation(KIND, z[v], slope)
 template <int V> LO_FN void lo_activate(int kind, float (&z)[V], float slope) {
-  LO_KINDS(LO_CASE)
+  LO_KINDS(lo_turn(z, lo_activation(kind, z[0], slope)))
 }
-#undef LO_ALIKE
-#define LO_ALIKE(KIND)                                                                             \
-  _Pragma("unroll") for (int v = 0; v < V; v++) z[v] *= lo_activation_derivative(KIND, s[v], slope);
-template <int V> LO_FN void lo_derive(int kind, float (&z)[V], const float (&s)[V], float slope) {
-  LO_KINDS(LO_CASE)
+#undef LO_EACH
+#define LO_EACH(KIND) z[v] *= lo_activation_derivative(KIND, s[v], slope)
+/* s: the saved values, in whatever order afterwards. */
+template <int V> LO_FN void lo_derive(int kind, float (&z)[V], float (&s)[V], float slope) {
+  LO_KINDS(lo_turn(z, z[0] * lo_activation_derivative(kind, s[0], slope)); lo_turn(s, 0.0f))
 }
-#undef LO_ALIKE
+#undef LO_EACH
 #undef LO_CASE
 #undef LO_KINDS
+
+/* All pieces. The kinds that large layers have are asked for once, and take two pieces side
+ * by side. */
+template <int KIND, int N, int V> LO_FN void lo_activate_pairs(float (&z)[N][V], float slope) {
+  constexpr int M = N % 2 ? 1 : 2;
+#pragma unroll 1
+  for (int n = 0; n < N; n += M) {
+#pragma unroll
+    for (int m = 0; m < M; m++)
+#pragma unroll
+      for (int v = 0; v < V; v++) z[m][v] = lo_activation(KIND, z[m][v], slope);
+    lo_turn<M>(z);
+  }
+}
+template <int N, int V> LO_FN void lo_activate_all(int kind, float (&z)[N][V], float slope) {
+  if (N > 1 && kind == LO_ACT_GELU) {
+    lo_activate_pairs<LO_ACT_GELU>(z, slope);
+  } else if (N > 1 && kind == LO_ACT_SILU) {
+    lo_activate_pairs<LO_ACT_SILU>(z, slope);
+  } else {
+#pragma unroll 1
+    for (int n = 0; n < N; n++) {
+      lo_activate(kind, z[0], slope);
+      lo_turn<1>(z);
+    }
+  }
+}
+template <int N, int V>
+LO_FN void lo_derive_all(int kind, float (&z)[N][V], float (&s)[N][V], float slope) {
+#pragma unroll 1
+  for (int n = 0; n < N; n++) {
+    lo_derive(kind, z[0], s[0], slope);
+    lo_turn<1>(z);
+    lo_turn<1>(s);
+  }
+}
 
 /* ---- The end of a matrix of the batch: C, or a part of k. */
 typedef struct lo_ending {
   const lo_cu_epilogue &e;
   char *to;
   lo_i64 stride; /* in elements */
-  int type, end;
+  int type, ends;
   bool quads, shift; /* shift: zero points are still to be taken off */
   float alpha;
 } lo_ending;
 
 LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) {
   return {e,
-          (char *)e.c.p + batch * e.c.batch_stride * lo_size_of(e.c.type),
+          (char *)e.c.p + lo_bytes_of(e.c.type, batch * e.c.batch_stride),
           e.c.stride,
           e.c.type,
-          e.end,
+          e.ends,
           e.c.quads != 0,
           shift && e.zero_a.p,
           lo_scalar_float(e.alpha)};
-}
-
-/* Whether alpha, the bias and an activation are all. */
-LO_FN bool lo_only_activates(const lo_cu_epilogue &e) {
-  return !e.preact.p && !e.residual.p && e.derivative == LO_ACT_IDENTITY && !e.scale_a.p &&
-         !e.scale_b.p && lo_scalar_float(e.beta) == 0.0f;
 }
 
 /* sum (a - zero) b = sum a b - zero sum b. Wraps around as the sums do. */
@@ -323,10 +365,11 @@ template <int N, int V, int STEP>
 LO_FN void lo_shift(const lo_ending &end, const lo_columns<V> &c, int (&sums)[N][V],
                     const lo_pieces &at) {
   if (!end.shift) return;
-  const int *zeros = (const int *)end.e.zero_a.p;
+  bool one = end.e.zero_a.one;
+  const int *zeros = (const int *)end.e.zero_a.p + (one ? 0 : at.row);
 #pragma unroll
   for (int n = 0; n < N; n++) {
-    int zero = n * STEP < at.rows ? zeros[end.e.zero_a.one ? 0 : at.row + n * STEP] : 0;
+    int zero = n * STEP < at.rows ? zeros[one ? 0 : n * STEP] : 0;
 #pragma unroll
     for (int v = 0; v < V; v++) sums[n][v] -= zero * c.sums[v];
   }
@@ -350,19 +393,21 @@ LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][
 }
 
 /* Only products of 8-bit integers end in such. */
-template <int N, int V, int STEP>
-LO_FN void lo_put_integers(float (&z)[N][V], char *p, lo_i64 step, int type, const lo_divisor &d,
-                           const lo_pieces &at) {
+template <int N, int V> LO_FN void lo_divide_all(const lo_divisor &d, float (&z)[N][V]) {
   if (d.ordinary) {
     LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
-  } else {
-#pragma unroll 1
-    for (int i = 0; i < N; i++) {
-#pragma unroll
-      for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
-      lo_turn(z);
-    }
+    return;
   }
+#pragma unroll 1
+  for (int i = 0; i < N; i++) {
+#pragma unroll
+    for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
+    lo_turn<1>(z);
+  }
+}
+template <int N, int V, int STEP>
+LO_FN void lo_put_integers(const float (&z)[N][V], char *p, lo_i64 step, int type,
+                           const lo_pieces &at) {
   if (type == LO_TYPE_I8) {
     LO_EACH_PIECE lo_put_8(p, z[n], 0, at.whole, at.count);
   } else {
@@ -389,69 +434,67 @@ LO_FN float lo_bits(int x) {
   return __int_as_float(x);
 }
 
-/* What may follow alpha: all but scale_c. */
+/* What few products have before the activation, the bias among it, and behind. */
 template <int N, int V, int STEP>
-LO_FN void lo_follow(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
+LO_FN void lo_before(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
                      const lo_pieces &at) {
-  const lo_cu_epilogue &e = end.e;
-  float other[N][V], beta = lo_scalar_float(e.beta);
+  const lo_cu_beside &preact = end.e.preact;
+  float old[N][V], beta = lo_scalar_float(end.e.beta);
   if (beta != 0.0f) {
-    lo_get<N, V, STEP>(other, end.to, end.stride, end.type, at);
-    LO_EACH_ELEMENT z[n][v] = __fmaf_rn(beta, other[n][v], z[n][v]);
+    lo_get<N, V, STEP>(old, end.to, end.stride, end.type, at);
+    LO_EACH_ELEMENT z[n][v] = __fmaf_rn(beta, old[n][v], z[n][v]);
   }
   LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], c.bias[v]);
-  if (e.preact.p) {
-    lo_i64 size = lo_size_of(e.preact.type), stride = e.preact.stride * size;
-    lo_put_floats<N, V, STEP>(z, (char *)e.preact.p + at.row * stride + at.col * size,
-                              STEP * stride, e.preact.type, at);
-  }
-  if (e.activation != LO_ACT_IDENTITY)
-#pragma unroll 1
-    for (int n = 0; n < N; n++) {
-      lo_activate(e.activation, z[0], e.slope);
-      lo_turn(z);
-    }
-  if (e.derivative != LO_ACT_IDENTITY) {
+  if (end.ends & LO_END_PREACT)
+    lo_put_floats<N, V, STEP>(
+        z, (char *)preact.p + lo_bytes_of(preact.type, at.row * preact.stride + at.col),
+        lo_bytes_of(preact.type, STEP * preact.stride), preact.type, at);
+}
+template <int N, int V, int STEP>
+LO_FN void lo_behind(const lo_ending &end, float (&z)[N][V], const lo_pieces &at) {
+  const lo_cu_epilogue &e = end.e;
+  float other[N][V];
+  if (end.ends & LO_END_DERIVATIVE) {
     lo_get<N, V, STEP>(other, e.saved.p, e.saved.stride, e.saved.type, at);
-#pragma unroll 1
-    for (int n = 0; n < N; n++) {
-      lo_derive(e.derivative, z[0], other[0], e.derivative_slope);
-      lo_turn(z);
-      lo_turn(other);
-    }
+    lo_derive_all(e.derivative, z, other, e.derivative_slope);
   }
-  if (e.residual.p) {
+  if (end.ends & LO_END_RESIDUAL) {
     lo_get<N, V, STEP>(other, e.residual.p, e.residual.stride, e.residual.type, at);
     LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], other[n][v]);
   }
 }
 
-/* N pieces from sums to C. STRAIGHT: the product ends so, or with its sums. */
+/* N pieces, the first of which goes to p. STRAIGHT: nothing follows but a bias and ReLU, or the
+ * sums are the end. */
 template <bool STRAIGHT, int N, int V, int STEP, class Sum>
-LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N][V],
+LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N][V], char *p,
                      const lo_pieces &at) {
-  int size = lo_size_of(end.type);
-  char *p = end.to + (at.row * end.stride + at.col) * size;
-  lo_i64 step = STEP * end.stride * size;
-  float z[N][V];
+  lo_i64 step = lo_bytes_of(end.type, STEP * end.stride);
+  float z[N][V], floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
   lo_shift<N, V, STEP>(end, c, sums, at);
-  if (STRAIGHT && end.end == LO_END_SUMS) {
+  if (STRAIGHT && end.ends) {
     LO_EACH_ELEMENT z[n][v] = lo_bits(sums[n][v]);
     LO_EACH_PIECE lo_put_f32(p, z[n], at.whole, at.count);
     return;
   }
   lo_scale<N, V, STEP>(end, c, z, sums, at);
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(end.alpha, z[n][v]);
-  if (STRAIGHT) {
-    float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-    LO_EACH_ELEMENT z[n][v] = lo_at_least(__fadd_rn(z[n][v], c.bias[v]), floor);
-  } else {
-    lo_follow<N, V, STEP>(end, c, z, at);
-  }
-  if (lo_integers<Sum> && end.type >= LO_TYPE_I8)
-    lo_put_integers<N, V, STEP>(z, p, step, end.type, c.divisor, at);
+  bool rare = !STRAIGHT && end.ends > LO_END_ACTIVATION;
+  if (rare)
+    lo_before<N, V, STEP>(end, c, z, at);
   else
+    LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], c.bias[v]);
+  if (STRAIGHT || !(end.ends & LO_END_ACTIVATION))
+    LO_EACH_ELEMENT z[n][v] = lo_at_least(z[n][v], floor);
+  else
+    lo_activate_all(end.e.activation, z, end.e.slope);
+  if (rare) lo_behind<N, V, STEP>(end, z, at);
+  if (lo_integers<Sum> && end.type >= LO_TYPE_I8) {
+    lo_divide_all(c.divisor, z);
+    lo_put_integers<N, V, STEP>(z, p, step, end.type, at);
+  } else {
     lo_put_floats<N, V, STEP>(z, p, step, end.type, at);
+  }
 }
 #undef LO_EACH_PIECE
 #undef LO_EACH_ELEMENT
@@ -477,7 +520,8 @@ LO_FN void lo_finish_lines(const lo_ending &end, const Columns &columns, int col
 #pragma unroll
       for (int i = 0; i < N; i++) lo_read<V>(mine[i], line + i * STEP * PITCH);
       at.rows = left - r;
-      lo_finish<STRAIGHT, N, V, STEP>(end, c, mine, at);
+      lo_finish<STRAIGHT, N, V, STEP>(
+          end, c, mine, end.to + lo_bytes_of(end.type, at.row * end.stride + at.col), at);
     }
   }
 }
@@ -497,39 +541,32 @@ LO_FN void lo_finish_rows(const lo_ending &end, const Columns &columns, int colu
 template <int ROWS, int COLS, int PITCH, class Sum, class Columns>
 LO_FN void lo_finish_warp(const lo_ending &end, const Columns &columns, int column0,
                           const Sum *sums, lo_i64 row0, lo_i64 col0, lo_i64 m, lo_i64 n) {
-  if (end.end != LO_END_ANY)
+  if (end.ends <= LO_END_SUMS)
     lo_finish_rows<true, 8, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
   else
     lo_finish_rows<false, 4, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
 }
 
-/* ---- Four neighbours, the first `count` of which are there. */
-LO_FN void lo_unpack(float (&to)[1][4], float4 q) {
-  to[0][0] = q.x, to[0][1] = q.y, to[0][2] = q.z, to[0][3] = q.w;
+/* ---- One piece, of which the first `count` elements are there; p: where it goes. */
+template <bool STRAIGHT, int V, class Sum>
+LO_FN void lo_finish_one_at(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[1][V],
+                            char *p, lo_i64 row, lo_i64 col, int count) {
+  lo_finish<STRAIGHT, 1, V, 1>(end, c, sums, p, {row, col, 1, count, end.quads && count >= V});
 }
-LO_FN void lo_unpack(int (&to)[1][4], int4 q) {
-  to[0][0] = q.x, to[0][1] = q.y, to[0][2] = q.z, to[0][3] = q.w;
-}
-template <class Sum>
-LO_FN void lo_finish_unpacked(const lo_ending &end, const lo_columns<4> &c, Sum (&sums)[1][4],
-                              lo_i64 row, lo_i64 col, int count) {
-  lo_pieces at = {row, col, 1, count, end.quads && count >= 4};
-  if (__builtin_expect(end.end != LO_END_ANY, 1))
-    lo_finish<true, 1, 4, 1>(end, c, sums, at);
+template <int V, class Sum>
+LO_FN void lo_finish_one(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[1][V],
+                         lo_i64 row, lo_i64 col, int count) {
+  char *p = end.to + lo_bytes_of(end.type, row * end.stride + col);
+  if (end.ends <= LO_END_SUMS)
+    lo_finish_one_at<true>(end, c, sums, p, row, col, count);
   else
-    lo_finish<false, 1, 4, 1>(end, c, sums, at);
+    lo_finish_one_at<false>(end, c, sums, p, row, col, count);
 }
-LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, float4 quad, lo_i64 row,
+template <class Quad>
+LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, Quad quad, lo_i64 row,
                           lo_i64 col, int count) {
-  float sums[1][4];
-  lo_unpack(sums, quad);
-  lo_finish_unpacked(end, c, sums, row, col, count);
-}
-LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, int4 quad, lo_i64 row,
-                          lo_i64 col, int count) {
-  int sums[1][4];
-  lo_unpack(sums, quad);
-  lo_finish_unpacked(end, c, sums, row, col, count);
+  decltype(quad.x) sums[1][4] = {{quad.x, quad.y, quad.z, quad.w}};
+  lo_finish_one(end, c, sums, row, col, count);
 }
 
 LO_FN void lo_finish_row_sum(const lo_cu_epilogue &e, float beta, lo_i64 row, float sum) {

@@ -46,19 +46,6 @@ LO_FN void lo_async_mma(int (&c)[4], const unsigned (&a)[4], unsigned b0, unsign
 }
 #undef LO_MMA
 
-/* Four 8 x 8 matrices of 16 bits; lane l gives the address of line l % 8 of matrix l / 8. */
-template <bool TURN> LO_FN void lo_read_matrices(unsigned (&r)[4], unsigned address) {
-  if (TURN)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
 LO_FN unsigned lo_read_word(unsigned address) {
   unsigned r;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(r) : "r"(address) : "memory");

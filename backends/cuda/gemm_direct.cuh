@@ -4,8 +4,8 @@
  *
  * Nothing passes through shared memory on its way in, so that a block waits for memory once: each
  * warp has the fragments of several steps on their way at a time, and the warps of a block share
- * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line, or where lines begin
- * anywhere as many elements, neighbours by neighbouring lanes; which k they are inside an
+ * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line, or where lines
+ * begin anywhere as many elements, neighbours by neighbouring lanes; which k they are inside an
  * instruction does not matter, as A and B agree. Lines beyond the last are the last one
  * again, and what comes of them is dropped.
  *
@@ -403,22 +403,28 @@ struct lo_direct : lo_block<Core, WARPS_M, WARPS_N, WARPS_K> {
 /* A thread's quad of C's tile, which is the block's or its transpose; count: how much of it is
  * there. Known before the operands come: nothing but the sums is left to wait for then. */
 struct lo_direct_quad {
-  lo_i64 batch, row, col;
-  int count, place, line; /* where its sums lie in shared memory, and its column in the tile */
+  char *c;
+  int row, column;  /* in the tile */
+  int count, place; /* place: where its sums lie in shared memory */
 };
+LO_FN lo_i64 lo_direct_row0(const lo_cu_gemm &p, const lo_direct_place &at) {
+  return p.swapped ? at.col0 : at.row0;
+}
+LO_FN lo_i64 lo_direct_col0(const lo_cu_gemm &p, const lo_direct_place &at) {
+  return p.swapped ? at.row0 : at.col0;
+}
 template <class D>
 LO_FN lo_direct_quad lo_direct_quad_of(const lo_cu_gemm &p, const lo_direct_place &at) {
   lo_direct_quad q;
   int v = threadIdx.x, each = p.swapped ? D::ROW_SWAPPED : D::ROW;
-  int row = p.swapped ? v / D::ROW_SWAPPED : v / D::ROW, col = 4 * (v - row * each);
+  q.row = p.swapped ? v / D::ROW_SWAPPED : v / D::ROW, q.column = 4 * (v - q.row * each);
   int rows = p.swapped ? at.cols : at.rows, cols = p.swapped ? at.rows : at.cols;
-  int left = row < rows ? cols - col : 0;
-  q.batch = at.batch;
-  q.row = (p.swapped ? at.col0 : at.row0) + row;
-  q.col = (p.swapped ? at.row0 : at.col0) + col;
+  int left = q.row < rows ? cols - q.column : 0;
   q.count = left < 4 ? left : 4;
-  q.place = row * (p.swapped ? D::PITCH_SWAPPED : D::PITCH) + col;
-  q.line = col;
+  q.place = q.row * (p.swapped ? D::PITCH_SWAPPED : D::PITCH) + q.column;
+  const lo_cu_output &c = p.e.c;
+  lo_i64 row = lo_direct_row0(p, at) + q.row, col = lo_direct_col0(p, at) + q.column;
+  q.c = (char *)c.p + lo_bytes_of(c.type, at.batch * c.batch_stride + row * c.stride + col);
   return q;
 }
 
@@ -435,19 +441,18 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
 
 /* Brings what the epilogue will read to the second-level cache. C only where a number from the host
  * says that it is read. */
-LO_FN void lo_touch(const void *matrix, lo_i64 stride, int type, const lo_direct_quad &q) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)matrix +
-                                                (q.row * stride + q.col) * lo_size_of(type)));
+LO_FN void lo_touch(const void *p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
-LO_FN void lo_touch(const lo_cu_beside &b, const lo_direct_quad &q) {
-  if (b.p) lo_touch(b.p, b.stride, b.type, q);
+LO_FN void lo_touch(const lo_cu_beside &b, lo_i64 row, lo_i64 col) {
+  if (b.p) lo_touch((const char *)b.p + lo_bytes_of(b.type, row * b.stride + col));
 }
-LO_FN void lo_direct_touch(const lo_cu_epilogue &e, const lo_direct_quad &q) {
-  if (!e.beta.p && e.beta.value != 0.0)
-    lo_touch((const char *)e.c.p + q.batch * e.c.batch_stride * lo_size_of(e.c.type), e.c.stride,
-             e.c.type, q);
-  lo_touch(e.saved, q);
-  lo_touch(e.residual, q);
+LO_FN void lo_direct_touch(const lo_cu_gemm &p, const lo_direct_place &at,
+                           const lo_direct_quad &q) {
+  lo_i64 row = lo_direct_row0(p, at) + q.row, col = lo_direct_col0(p, at) + q.column;
+  if (!p.e.beta.p && p.e.beta.value != 0) lo_touch(q.c);
+  lo_touch(p.e.saved, row, col);
+  lo_touch(p.e.residual, row, col);
 }
 
 /* The sums of the warps that share out k, in their order. */
@@ -458,6 +463,13 @@ template <class D, class Quad> LO_FN Quad lo_over_warps(const void *parts, int p
     acc = lo_add4(acc, *(const Quad *)((const float *)parts + w * part + at));
   return acc;
 }
+
+struct lo_yes {
+  static constexpr bool value = true;
+};
+struct lo_no {
+  static constexpr bool value = false;
+};
 
 /* grid: x tiles along A's lines, y along B's from tile0 on, z matrices of the batch by parts of k
  */
@@ -482,15 +494,15 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   at.warp_row = warp % D::WARPS_M * Core::WM;
   at.warp_col = warp / D::WARPS_M % D::WARPS_N * Core::WN;
   at.warp_k = warp / (D::WARPS_M * D::WARPS_N);
-  lo_i64 c_col0 = p.swapped ? at.row0 : at.col0;
-  int c_cols = p.swapped ? at.rows : at.cols;
 
   Core core(p);
   lo_direct_quad q;
+  bool usual = false;
   D::run(p, at, core, shared, [&] {
+    usual = p.split == 1 && !p.e.ends;
     q = lo_direct_quad_of<D>(p, at);
-    columns.stage(p.e, c_col0, c_cols);
-    if (__builtin_expect(q.count > 0 && p.e.end == LO_END_ANY, 0)) lo_direct_touch(p.e, q);
+    columns.stage(p.e, lo_direct_col0(p, at), p.swapped ? at.rows : at.cols);
+    if (p.e.ends > LO_END_ACTIVATION && q.count > 0) lo_direct_touch(p, at, q);
   });
 
   sum_t *mine = (sum_t *)shared + at.warp_k * D::PART;
@@ -510,21 +522,35 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   __syncthreads();
 
   quad acc = {};
+  lo_i64 row = lo_direct_row0(p, at) + q.row, col = lo_direct_col0(p, at) + q.column;
   if (q.count > 0) acc = lo_over_warps<D, quad>(shared, D::PART, q.place);
   if constexpr (Core::INTEGER)
     if (core.lines.wanted && q.count > 0)
-      acc = lo_direct_shift(p, acc, lo_over_warps<D, int4>(line_sums, LINES, q.line), q.row);
-  if (__builtin_expect(p.split > 1, 0)) {
-    if (q.count > 0) *(quad *)lo_part_of(p, part, q.batch, q.row, q.col) = acc;
+      acc = lo_direct_shift(p, acc, lo_over_warps<D, int4>(line_sums, LINES, q.column), row);
+  lo_ending end = lo_ending_of(p.e, at.batch, false);
+  auto finish = [&](auto straight) {
+    if (q.count <= 0) return;
+    if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
+    sum_t sums[1][4] = {{acc.x, acc.y, acc.z, acc.w}};
+    lo_finish_one_at<straight.value>(end, columns.template at<4>(q.column), sums, q.c, row, col,
+                                     q.count);
+  };
+  /* The usual way ends here, in few lines of the instruction cache: it waits for each of them. */
+  if (__builtin_expect(usual, 1)) {
+    end.ends = 0;
+    finish(lo_yes());
+    return;
+  }
+  if (p.split > 1) {
+    if (q.count > 0) *(quad *)lo_part_of(p, part, at.batch, row, col) = acc;
     lo_i64 counter = (at.batch * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     if (!lo_meets_all(p.counters + counter, p.split)) return;
-    if (q.count > 0) acc = lo_add_stored<quad>(p, q.batch, q.row, q.col);
+    if (q.count > 0) acc = lo_add_stored<quad>(p, at.batch, row, col);
   }
-  if (q.count <= 0) return;
-  /* The usual way ends in few lines of the instruction cache: it waits for each of them. */
-  lo_ending end = lo_ending_of(p.e, q.batch, false);
-  if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
-  lo_finish_quad(end, columns.template at<4>(q.line), acc, q.row, q.col, q.count);
+  if (end.ends <= LO_END_SUMS)
+    finish(lo_yes());
+  else
+    finish(lo_no());
 }
 
 #endif

@@ -52,7 +52,7 @@ static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, void
   static const int sizes[] = {0, 4, 2, 2, 4, 1, 1}; /* by LO_TYPE_ */
   if (given->tile0) return 0;                       /* the first call took all tiles */
   lo_cu_gemm p = *given;
-  if (!p.e.alpha.p && p.e.alpha.value == 0.0) p.k = 0; /* does not read the operands */
+  if (!p.e.alpha.p && p.e.alpha.value == 0) p.k = 0; /* does not read the operands */
   p.swapped = e->few && !given->swapped;
   if (p.swapped) {
     p.a = given->b;

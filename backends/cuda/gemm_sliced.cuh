@@ -53,9 +53,7 @@ LO_FN uint4 lo_slice_get(unsigned from) {
 /* The first `bytes` of the 16 from there, and zeros. */
 LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-               "r"(bytes)
-               : "memory");
+  lo_copy_some<16>(to, from, bytes);
 #else
   unsigned w[4] = {0, 0, 0, 0};
   if (bytes == 16) {
@@ -67,25 +65,6 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
   }
   lo_slice_put(to, make_uint4(w[0], w[1], w[2], w[3]));
 #endif
-}
-/* The first `bytes` of the word from there, and zeros. */
-LO_FN void lo_slice_copy_word(unsigned to, const char *from, int bytes) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
-               "r"(bytes)
-               : "memory");
-#endif
-}
-LO_FN void lo_slice_commit() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int GROUPS> LO_FN void lo_slice_wait() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
-#endif
-  __syncwarp();
 }
 
 /* A stage holds lines of 128 bytes, a row of the operand each; their chunks of 16 bytes are
@@ -158,10 +137,10 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
 #pragma unroll
     for (int l = 0; l < ROWS; l++, row += stride) {
       int skip = skipped(row), some = bytes - skip;
-      lo_slice_copy_word(to + lo_slice_place(l, chunk), row + skip,
-                         l >= rows_left || some < 0 ? 0
-                         : some < 4                 ? some
-                                                    : 4);
+      lo_copy_some<4>(to + lo_slice_place(l, chunk), row + skip,
+                      l >= rows_left || some < 0 ? 0
+                      : some < 4                 ? some
+                                                 : 4);
     }
   }
   /* A lane has a row's. */
@@ -175,7 +154,7 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
       if (begins)
         lo_slice_put(heads + 4 * l, first_bytes(row, some) << 8 * (4 - skip));
       else
-        lo_slice_copy_word(heads + 4 * l, row + skip - 4, 4 - skip + some);
+        lo_copy_some<4>(heads + 4 * l, row + skip - 4, 4 - skip + some);
     }
   }
   static __device__ __forceinline__ unsigned first_bytes(const char *row, int bytes) {
@@ -227,13 +206,6 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
 };
 
 /* ---- The instructions: 32 bytes of k a time. */
-LO_FN void lo_slice_matrices(unsigned (&r)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-
 #define LO_MMA(SHAPE, C)                                                                           \
   asm("mma.sync.aligned." SHAPE " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"           \
       : C(c[0]), C(c[1]), C(c[2]), C(c[3])                                                         \
@@ -329,14 +301,14 @@ struct lo_sliced_core {
    */
   static __device__ __forceinline__ void read_a(unsigned (&r)[4], unsigned stage, int i, int k) {
     int lane = threadIdx.x % 32;
-    lo_slice_matrices(r, stage + lo_slice_place(16 * i + lane % 16, 2 * k + lane / 16));
+    lo_read_matrices<false>(r, stage + lo_slice_place(16 * i + lane % 16, 2 * k + lane / 16));
   }
   /* 16 columns: (columns, first half of k), (columns, second), and of columns + 8. */
   static __device__ __forceinline__ void read_b(unsigned (&r)[4], unsigned stage, int j, int k) {
     int lane = threadIdx.x % 32;
-    lo_slice_matrices(r,
-                      stage + OFFSET_B +
-                          lo_slice_place(16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
+    lo_read_matrices<false>(
+        r,
+        stage + OFFSET_B + lo_slice_place(16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
   }
   static __device__ __forceinline__ void round(unsigned (&r)[4]) {
 #if __CUDA_ARCH__ >= 800
@@ -434,7 +406,7 @@ struct lo_sliced_core {
 #pragma unroll
     for (int s = 0; s < STAGES; s++) {
       if (s < count) fill(ring + s * STAGE, a, b);
-      lo_slice_commit();
+      lo_copy_commit();
     }
   }
   __device__ __forceinline__ void run(unsigned ring, loader_a &a, loader_b &b, int count,
@@ -442,13 +414,14 @@ struct lo_sliced_core {
     unsigned stage = ring;
 #pragma unroll 1
     for (int s = 0; s < count; s++) {
-      lo_slice_wait<STAGES - 1>();
+      lo_copy_wait<STAGES - 1>();
+      __syncwarp();
       a.straighten(stage);
       b.straighten(stage + OFFSET_B);
       multiply(stage, columns);
       __syncwarp();
       if (s + STAGES < count) fill(stage, a, b);
-      lo_slice_commit();
+      lo_copy_commit();
       stage = stage + STAGE == ring + RING ? ring : stage + STAGE;
     }
   }
@@ -486,50 +459,52 @@ struct lo_sliced_core {
   }
 };
 
-LO_FN float4 lo_read4(const float *p) {
-  return *(const float4 *)p;
-}
-LO_FN int4 lo_read4(const int *p) {
-  return *(const int4 *)p;
-}
-
-LO_FN float4 lo_checked(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
-                        lo_i64 k0, int k_count) {
-  return lo_triple_check(p, q, batch, row, col, k0, k_count);
-}
-LO_FN int4 lo_checked(const lo_cu_gemm &, int4 q, lo_i64, lo_i64, lo_i64, lo_i64, int) {
-  return q;
-}
-
-/* Where C's quads may not be moved at once: neighbours by neighbouring threads. */
-template <class Core, class Columns>
-LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
-                            const char *memory, lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0,
-                            int k_count) {
-#pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * Core::BN; v += Core::THREADS) {
-    int r = v / Core::BN, c = v % Core::BN;
-    const typename Core::sum_t *sums = Core::sums_of(memory, r, c);
-    typename Core::sum_t sum[1][1] = {{sums[0]}};
+/* Sums of f32 that are not finite, again by ordinary cores. */
+template <int V>
+LO_FN void lo_slice_check(const lo_cu_gemm &p, float (&sums)[1][V], lo_i64 batch, lo_i64 row,
+                          lo_i64 col, lo_i64 k0, int k_count) {
+  float q[4] = {};
 #pragma unroll
-    for (int w = 1; w < Core::SLICES; w++) sum[0][0] += sums[w * (Core::EACH / 4)];
-    lo_pieces at = {row0 + r, col0 + c, 1, 1, false};
-    if (at.row >= p.m || at.col >= p.n) continue;
-    if constexpr (Core::TYPE == LO_SLICED_F32)
-      if (!lo_is_finite(sum[0][0])) sum[0][0] = lo_plain_dot(p, batch, at.row, at.col, k0, k_count);
-    if (end.end != LO_END_ANY)
-      lo_finish<true, 1, 1, 1>(end, columns.template at<1>(c), sum, at);
-    else
-      lo_finish<false, 1, 1, 1>(end, columns.template at<1>(c), sum, at);
+  for (int v = 0; v < V; v++) q[v] = sums[0][v];
+  float4 checked =
+      lo_triple_check(p, make_float4(q[0], q[1], q[2], q[3]), batch, row, col, k0, k_count);
+  q[0] = checked.x, q[1] = checked.y, q[2] = checked.z, q[3] = checked.w;
+#pragma unroll
+  for (int v = 0; v < V; v++) sums[0][v] = q[v];
+}
+template <int V>
+LO_FN void lo_slice_check(const lo_cu_gemm &, int (&)[1][V], lo_i64, lo_i64, lo_i64, lo_i64, int) {}
+
+/* The slices' sums in their order, V neighbours at a time, and what follows them. */
+template <class Core, int V>
+LO_FN void lo_slice_end(const lo_cu_gemm &p, const lo_ending &end,
+                        const lo_tile_columns<Core::BN, Core::INTEGER> &columns, const char *memory,
+                        lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
+  typedef typename Core::sum_t sum_t;
+  constexpr int PIECES = Core::BN / V;
+#pragma unroll 1
+  for (int v = threadIdx.x; v < Core::BM * PIECES; v += Core::THREADS) {
+    int r = v / PIECES, c = v % PIECES * V;
+    const sum_t *parts = Core::sums_of(memory, r, c);
+    sum_t sums[1][V], more[V];
+    lo_read<V>(sums[0], parts);
+#pragma unroll
+    for (int w = 1; w < Core::SLICES; w++) {
+      lo_read<V>(more, parts + w * (Core::EACH / 4));
+#pragma unroll
+      for (int i = 0; i < V; i++) sums[0][i] += more[i];
+    }
+    lo_i64 row = row0 + r, col = col0 + c;
+    if (row >= p.m || col >= p.n) continue;
+    if (Core::TYPE == LO_SLICED_F32) lo_slice_check(p, sums, batch, row, col, k0, k_count);
+    lo_finish_one(end, columns.template at<V>(c), sums, row, col, lo_left(p.n, col, V));
   }
 }
 
 /* grid: x tiles of a matrix, y parts of k, z matrices of the batch */
 template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef typename Core::sum_t sum_t;
-  typedef typename Core::sum4 sum4;
   typedef lo_tile_columns<Core::BN, Core::INTEGER> columns_t;
-  constexpr int QUADS = Core::BN / 4;
   extern __shared__ __align__(128) char memory[];
   __shared__ __align__(16) columns_t columns;
   lo_touch_params(p);
@@ -562,20 +537,10 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
       __syncthreads();
     }
     lo_ending end = lo_product_ending(p, l);
-    if (!end.quads) lo_sliced_singly<Core>(p, end, columns, memory, l, row0, col0, k0, k_count);
-#pragma unroll 1
-    for (int v = threadIdx.x; v < Core::BM * QUADS && end.quads; v += Core::THREADS) {
-      int r = v / QUADS, c = v % QUADS * 4;
-      const sum_t *sums = Core::sums_of(memory, r, c);
-      sum4 quad = lo_read4(sums);
-#pragma unroll
-      for (int w = 1; w < Core::SLICES; w++)
-        quad = lo_add4(quad, lo_read4(sums + w * (Core::EACH / 4)));
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) continue;
-      if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, l, row, col, k0, k_count);
-      lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
-    }
+    if (end.quads)
+      lo_slice_end<Core, 4>(p, end, columns, memory, l, row0, col0, k0, k_count);
+    else
+      lo_slice_end<Core, 1>(p, end, columns, memory, l, row0, col0, k0, k_count);
     if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();
   }

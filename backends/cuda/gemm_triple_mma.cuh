@@ -14,14 +14,6 @@ LO_FN void lo_triple_mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #endif
 }
-/* Four 8 x 8 matrices; lane l gives the address of line l % 8 of matrix l / 8. */
-LO_FN void lo_triple_matrices(unsigned (&r)[4], unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(address)
-               : "memory");
-}
-
 /* Warps of WM x WN outputs. */
 template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct lo_triple_mma_core {
   typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
@@ -60,8 +52,9 @@ template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct 
                                          int k) const {
 #pragma unroll
     for (int h = 0; h < LO_TRIPLE_PARTS; h++)
-      lo_triple_matrices(a[h], parts + h * T::PART +
-                                   lo_triple_place(row0 + 16 * i + lane % 16, 2 * k + lane / 16));
+      lo_read_matrices<false>(a[h],
+                              parts + h * T::PART +
+                                  lo_triple_place(row0 + 16 * i + lane % 16, 2 * k + lane / 16));
   }
   /* 16 columns by 16 of k: matrices (columns, k), (columns, k + 8), and of columns + 8. */
   __device__ __forceinline__ void read_b(unsigned (&b)[LO_TRIPLE_PARTS][NB / 2][4], unsigned parts,
@@ -70,9 +63,10 @@ template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct 
     for (int h = 0; h < LO_TRIPLE_PARTS; h++)
 #pragma unroll
       for (int j = 0; j < NB / 2; j++)
-        lo_triple_matrices(b[h][j], parts + h * T::PART + T::PART_B +
-                                        lo_triple_place(col0 + 16 * j + lane / 16 * 8 + lane % 8,
-                                                        2 * k + lane / 8 % 2));
+        lo_read_matrices<false>(
+            b[h][j],
+            parts + h * T::PART + T::PART_B +
+                lo_triple_place(col0 + 16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
   }
   __device__ __forceinline__ void multiply(unsigned parts, const char *next, char *next_parts) {
     clear(step);
@@ -117,7 +111,7 @@ template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct 
     char *parts = shared + 2 * T::STAGE;
     unsigned base = (unsigned)__cvta_generic_to_shared(shared);
     for (int s = 0; s < 2; s++) fill(p, base + s * T::STAGE, a, b);
-    lo_triple_wait<1>();
+    lo_copy_wait<1>();
     __syncthreads();
 #pragma unroll 1
     for (int item = 0; item < ITEMS; item++)
@@ -125,20 +119,20 @@ template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct 
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
       int now = s & 1, next = 1 - now;
-      lo_triple_wait<0>();
+      lo_copy_wait<0>();
       __syncthreads();
       fill(p, base + now * T::STAGE, a, b);
       multiply(base + 2 * T::STAGE + now * T::PARTS, shared + next * T::STAGE,
                parts + next * T::PARTS);
     }
-    lo_triple_wait<0>();
+    lo_copy_wait<0>();
     __syncthreads();
   }
   template <class A, class B>
   static __device__ __forceinline__ void fill(const lo_cu_gemm &p, unsigned stage, A &a, B &b) {
     a.fill(p.a, stage);
     b.fill(p.b, stage + T::OFFSET_B);
-    lo_triple_commit();
+    lo_copy_commit();
   }
 
   /* each(row, column, sums) of 16 rows of a warp at a time. */

@@ -83,7 +83,7 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
     for (; write < STAGES - 1; write++) fill(p, base + write * T::STAGE, a, b);
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
-      lo_triple_wait<STAGES - 2>();
+      lo_copy_wait<STAGES - 2>();
       lo_barrier_sync(COPIED, PRODUCERS);
       fill(p, base + write * T::STAGE, a, b);
       if (s >= SETS) lo_barrier_sync(EMPTY + set, THREADS);
@@ -97,13 +97,13 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
       read = read + 1 == STAGES ? 0 : read + 1;
       set = set + 1 == SETS ? 0 : set + 1;
     }
-    lo_triple_wait<0>();
+    lo_copy_wait<0>();
   }
   template <class A, class B>
   static __device__ __forceinline__ void fill(const lo_cu_gemm &p, unsigned stage, A &a, B &b) {
     a.fill(p.a, stage);
     b.fill(p.b, stage + T::OFFSET_B);
-    lo_triple_commit();
+    lo_copy_commit();
   }
 
   __device__ __forceinline__ void multiply(unsigned parts) {

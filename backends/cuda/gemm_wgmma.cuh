@@ -22,8 +22,10 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
   static constexpr bool HANDS_ON = TALL * BN >= 256;
   static constexpr int WORKERS = 128 * GROUPS, THREADS = WORKERS + (HANDS_ON ? 128 : 32);
   static constexpr int A = BM * 128, STAGE = (BM + BN) * 128;
-  /* Of a group: its columns' bias and sums, its rows' sums by each warp. */
-  static constexpr int ROWS = 64 * TALL, SIDE = BN * 4 * 3 + 16 + ROWS * 4 * 4;
+  /* Of a group: its columns, its rows' sums by each warp. */
+  static constexpr int ROWS = 64 * TALL, COLUMNS = sizeof(lo_tile_columns<BN, true>);
+  static constexpr int SIDE = COLUMNS + ROWS * 4 * 4;
+  static_assert(COLUMNS % 16 == 0, "alignment");
   static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + STAGES * 16;
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
   static constexpr int SIXTEENS = TALL * BN / 32;
@@ -267,8 +269,9 @@ template <class T> struct lo_wgmma_column_sums {
 /* ---- Sums to memory, sixteen of a lane at a time: of four times 8 columns it has two neighbours
  * in a row, and in the eighth row below. */
 struct lo_wgmma_spot {
-  lo_i64 row, col; /* the lane's upper row; the first of the 32 columns */
-  int column;      /* of the tile */
+  lo_i64 row, col; /* the lane's upper row; the first of the 32 columns, */
+  int column;      /* and in the tile */
+  int rows;        /* from the upper row on, up to 16 */
 };
 
 /* Four lanes with a word of each of four things: lane q gets thing q whole. */
@@ -292,155 +295,192 @@ LO_FN void lo_turn_words(unsigned (&w)[4]) {
   }
 }
 
-/* Any end: lanes pair up to have a quad each, the even ones in the upper row. */
-template <bool STRAIGHT, class Sum, class Columns>
-LO_FN void lo_wgmma_end_quads(const lo_ending &end, const Columns &columns, Sum (&s)[16],
-                              const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
+/* Any epilogue: lanes pair up to have a quad each, the even ones in the upper row. */
+template <class Sum, class Columns>
+LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
+                            Sum (&s)[16], const lo_wgmma_spot &at) {
   bool odd = threadIdx.x & 1;
   int c = threadIdx.x % 4 / 2 * 4;
   lo_i64 row = at.row + (odd ? 8 : 0);
 #pragma unroll 1
   for (int block = 0; block < 4; block++, c += 8) {
-    Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1);
-    Sum y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
+    Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1),
+        y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
     Sum quad[1][4] = {{odd ? x : s[0], odd ? y : s[1], odd ? s[2] : x, odd ? s[3] : y}};
-    int count = lo_quad_count(n, at.col + c);
-    lo_pieces piece = {row, at.col + c, 1, count, end.quads && count >= 4};
-    if (row < m && at.col + c < n)
-      lo_finish<STRAIGHT, 1, 4, 1>(end, columns.template at<4>(at.column + c), quad, piece);
+    if (row < p.m && at.col + c < p.n)
+      lo_finish_one(end, columns.template at<4>(at.column + c), quad, row, at.col + c,
+                    lo_quad_count(p.n, at.col + c));
 #pragma unroll
     for (int i = 0; i < 12; i++) s[i] = s[i + 4];
   }
 }
 
-/* A straight end, or one with an activation alone, whose eights of 16 bits may be stored at once.
- */
-template <bool BF16, bool STRAIGHT, class Columns>
-LO_FN void lo_wgmma_end_16(const lo_ending &end, const Columns &columns, float (&s)[16],
-                           const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
-  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-  int q = threadIdx.x % 4;
+/* The short epilogue: a bias and an activation. What is stored, of the upper
+ * row's eight columns first, then of the lower's, */
+template <class Columns>
+LO_FN void lo_wgmma_scale(const lo_ending &, const Columns &, float (&z)[4][4],
+                          const float (&s)[16], const lo_wgmma_spot &) {
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + 2 * q);
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-      s[4 * i + j] = __fadd_rn(__fmul_rn(end.alpha, s[4 * i + j]), j % 2 ? b.y : b.x);
-  }
-  if (STRAIGHT)
-#pragma unroll
-    for (int i = 0; i < 16; i++) s[i] = lo_at_least(s[i], floor);
-  else
-    lo_activate(end.e.activation, s, end.e.slope);
-  unsigned w[2][4];
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    uint2 pairs = lo_to_16x4(make_float4(s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]), BF16);
-    w[0][i] = pairs.x;
-    w[1][i] = pairs.y;
-  }
-  char *c = end.to + (at.row * end.stride + at.col + 8 * q) * 2;
+  for (int i = 0; i < 16; i++) z[i / 2 % 2 * 2 + i / 8][i / 4 % 2 * 2 + i % 2] = s[i];
+}
+template <class Columns>
+LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                          const int (&s)[16], const lo_wgmma_spot &at) {
+  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
+  const float *b = columns.scale + at.column + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    lo_turn_words(w[h]);
-    if (at.row + 8 * h < m && at.col + 8 * q < n)
-      lo_store_words(c + 16 * h * end.stride, make_uint4(w[h][0], w[h][1], w[h][2], w[h][3]));
+    float a = scales && 8 * h < at.rows ? scales[at.row + 8 * h] : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+        z[2 * h + i / 2][i % 2 * 2 + j] =
+            __fmul_rn(__fmul_rn(a, b[8 * i + j]), (float)s[4 * i + 2 * h + j]);
   }
 }
-
-/* The same of 8 bits: each lane's neighbours of both rows are a word on their way. */
-template <class Columns>
-LO_FN void lo_wgmma_end_8(const lo_ending &end, const Columns &columns, int (&s)[16],
-                          const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
+template <bool STRAIGHT, class Sum, class Columns>
+LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                          const Sum (&s)[16], const lo_wgmma_spot &at) {
   float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-  int q = threadIdx.x % 4, is_unsigned = end.type == LO_TYPE_U8;
-  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
-  float row_scale[2];
+  lo_wgmma_scale(end, columns, z, s, at);
 #pragma unroll
-  for (int h = 0; h < 2; h++)
-    row_scale[h] = scales && at.row + 8 * h < m ? scales[at.row + 8 * h] : 1.0f;
+  for (int i = 0; i < 4; i++) {
+    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + threadIdx.x % 4 * 2);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float *y = &z[2 * h + i / 2][i % 2 * 2];
+      y[0] = __fadd_rn(__fmul_rn(end.alpha, y[0]), b.x);
+      y[1] = __fadd_rn(__fmul_rn(end.alpha, y[1]), b.y);
+    }
+  }
+  if (STRAIGHT || !(end.ends & LO_END_ACTIVATION)) {
+#pragma unroll
+    for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_at_least(z[i / 4][i % 4], floor);
+  } else {
+    lo_activate_all(end.e.activation, z, end.e.slope);
+  }
+  if (lo_integers<Sum> && end.type >= LO_TYPE_I8) lo_divide_all(columns.divisor, z);
+}
+/* and storing it: 8 neighbours at once, of 16 bits */
+template <bool BF16>
+LO_FN void lo_wgmma_store_wide(const lo_ending &end, const float (&z)[4][4], int left,
+                               const lo_wgmma_spot &at) {
+  int q = threadIdx.x % 4;
+  unsigned short *c = (unsigned short *)end.to + at.row * end.stride + at.col + 8 * q;
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    const float(&a)[4] = z[2 * h], (&b)[4] = z[2 * h + 1];
+    uint2 low = lo_to_16x4(make_float4(a[0], a[1], a[2], a[3]), BF16);
+    uint2 high = lo_to_16x4(make_float4(b[0], b[1], b[2], b[3]), BF16);
+    unsigned w[4] = {low.x, low.y, high.x, high.y};
+    lo_turn_words(w);
+    if (8 * h < at.rows && 8 * q < left)
+      lo_store_words(c + 8 * h * end.stride, make_uint4(w[0], w[1], w[2], w[3]));
+  }
+}
+/* or of 8, both rows in one turn, */
+LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
+                                const lo_wgmma_spot &at) {
+  int q = threadIdx.x % 4, is_unsigned = end.type == LO_TYPE_U8;
+  char *c = end.to + at.row * end.stride + at.col + 8 * q;
   unsigned w[4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    int column = at.column + 8 * i + 2 * q;
-    float2 b = *(const float2 *)(columns.bias + column);
-    float2 scale = *(const float2 *)(columns.scale + column);
-    float z[4];
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-      z[j] = __fmul_rn(__fmul_rn(row_scale[j / 2], j % 2 ? scale.y : scale.x), (float)s[4 * i + j]);
-      z[j] = __fadd_rn(__fmul_rn(end.alpha, z[j]), j % 2 ? b.y : b.x);
-      z[j] = lo_quotient(columns.divisor, lo_at_least(z[j], floor));
-    }
-    w[i] = lo_to_8x4(make_float4(z[0], z[1], z[2], z[3]), is_unsigned);
+    const float *upper = &z[i / 2][i % 2 * 2], *lower = &z[2 + i / 2][i % 2 * 2];
+    w[i] = lo_to_8x4(make_float4(upper[0], upper[1], lower[0], lower[1]), is_unsigned);
   }
   lo_turn_words(w);
-  char *c = end.to + at.row * end.stride + at.col + 8 * q;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    unsigned pick = h ? 0x7632 : 0x5410;
-    if (at.row + 8 * h < m && at.col + 8 * q < n)
+    unsigned halves = h ? 0x7632 : 0x5410;
+    if (8 * h < at.rows && 8 * q < left)
       lo_store_words(c + 8 * h * end.stride,
-                     make_uint2(__byte_perm(w[0], w[1], pick), __byte_perm(w[2], w[3], pick)));
+                     make_uint2(__byte_perm(w[0], w[1], halves), __byte_perm(w[2], w[3], halves)));
   }
+}
+/* or two. */
+LO_FN void lo_wgmma_store(const lo_ending &end, const float (&z)[4][4], int left,
+                          const lo_wgmma_spot &at) {
+  left -= threadIdx.x % 4 * 2;
+  lo_i64 place = at.row * end.stride + at.col + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; i++, left -= 8, place += 8)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      if (8 * h >= at.rows) break;
+      float x = z[2 * h + i / 2][i % 2 * 2], y = z[2 * h + i / 2][i % 2 * 2 + 1];
+      char *to = end.to + lo_bytes_of(end.type, place + 8 * h * end.stride);
+      if (end.type == LO_TYPE_F32 && end.quads && left > 1) {
+        *(float2 *)to = make_float2(x, y);
+        continue;
+      }
+      const float one[2][1] = {{x}, {y}};
+#pragma unroll
+      for (int j = 0; j < 2; j++, to += lo_bytes_of(end.type, 1)) {
+        if (end.type == LO_TYPE_F32)
+          lo_put_f32(to, one[j], false, left - j);
+        else if (end.type <= LO_TYPE_BF16)
+          lo_put_16(to, one[j], end.type == LO_TYPE_BF16, false, left - j);
+        else
+          lo_put_8(to, one[j], end.type == LO_TYPE_U8, false, left - j);
+      }
+    }
 }
 
 /* Sixteens of a lane, one after the other: sums(s, i) are number i's, spot(i) where they belong. At
- * most MOST of them. The shortest ends are in line, others in a loop. */
+ * most MOST of them. Straight ends of floats are in line, others in a loop. */
 template <class Core, class Columns> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
-  /* Whether eights may be stored at once. */
-  static __device__ __forceinline__ bool wide(const lo_ending &end, lo_i64 n) {
-    int size = lo_size_of(end.type), border = 8 * size - 1;
-    return (((lo_u64)end.to | (lo_u64)end.stride * size) & border) == 0 && n % 8 == 0;
+  /* Eight neighbours of C that begin where 8 divides the column may be moved at once. */
+  static __device__ __forceinline__ bool is_wide(const lo_cu_gemm &p) {
+    const lo_cu_output &c = p.e.c;
+    lo_i64 bytes = lo_bytes_of(c.type, c.stride | c.batch_stride) | (lo_i64)c.p;
+    return c.type != LO_TYPE_F32 && p.n % 8 == 0 && bytes % lo_bytes_of(c.type, 8) == 0;
   }
   template <bool BF16, int MOST, class Sums, class Spot>
-  static __device__ __forceinline__ void straight(const lo_ending &end, const Columns &columns,
-                                                  lo_i64 m, lo_i64 n, int count, Sums sums,
+  static __device__ __forceinline__ void straight(const lo_cu_gemm &p, const lo_ending &end,
+                                                  const Columns &columns, int count, Sums sums,
                                                   Spot spot) {
 #pragma unroll
     for (int i = 0; i < MOST; i++) {
       if (i >= count) break;
       sum_t s[16];
+      float z[4][4];
       sums(s, i);
-      if constexpr (Core::INTEGER)
-        lo_wgmma_end_8(end, columns, s, spot(i), m, n);
-      else
-        lo_wgmma_end_16<BF16, true>(end, columns, s, spot(i), m, n);
+      lo_wgmma_spot at = spot(i);
+      lo_wgmma_short<true>(end, columns, z, s, at);
+      lo_wgmma_store_wide<BF16>(end, z, lo_left(p.n, at.col, 32), at);
     }
   }
   template <int MOST, class Sums, class Spot>
-  static __device__ __forceinline__ void run(const lo_ending &end, const Columns &columns, lo_i64 m,
-                                             lo_i64 n, int count, Sums sums, Spot spot) {
-    bool is_16 = end.type == LO_TYPE_F16 || end.type == LO_TYPE_BF16,
-         bf16 = end.type == LO_TYPE_BF16;
-    bool is_wide = wide(end, n), line = end.end == LO_END_STRAIGHT;
-    if constexpr (Core::INTEGER) {
-      if (is_wide && line && end.type >= LO_TYPE_I8 && columns.divisor.ordinary)
-        return straight<false, MOST>(end, columns, m, n, count, sums, spot);
-    } else if (is_wide && line && is_16) {
-      return bf16 ? straight<true, MOST>(end, columns, m, n, count, sums, spot)
-                  : straight<false, MOST>(end, columns, m, n, count, sums, spot);
-    }
-    bool active = is_wide && is_16 && lo_only_activates(end.e);
+  static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_ending &end,
+                                             const Columns &columns, int count, Sums sums,
+                                             Spot spot) {
+    bool wide = is_wide(p);
+    if (!Core::INTEGER && wide && !end.ends)
+      return end.type == LO_TYPE_BF16 ? straight<true, MOST>(p, end, columns, count, sums, spot)
+                                      : straight<false, MOST>(p, end, columns, count, sums, spot);
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
       sum_t s[16];
       sums(s, i);
       lo_wgmma_spot at = spot(i);
-      if constexpr (!Core::INTEGER) {
-        if (active) {
-          if (bf16)
-            lo_wgmma_end_16<true, false>(end, columns, s, at, m, n);
-          else
-            lo_wgmma_end_16<false, false>(end, columns, s, at, m, n);
-          continue;
-        }
+      if (end.ends & ~LO_END_ACTIVATION) {
+        lo_wgmma_end_any(p, end, columns, s, at);
+        continue;
       }
-      if (end.end != LO_END_ANY)
-        lo_wgmma_end_quads<true>(end, columns, s, at, m, n);
+      float z[4][4];
+      int left = lo_left(p.n, at.col, 32);
+      lo_wgmma_short<false>(end, columns, z, s, at);
+      if (!wide)
+        lo_wgmma_store(end, z, left, at);
+      else if (Core::INTEGER && end.type >= LO_TYPE_I8)
+        lo_wgmma_store_bytes(end, z, left, at);
+      else if (end.type == LO_TYPE_BF16)
+        lo_wgmma_store_wide<true>(end, z, left, at);
       else
-        lo_wgmma_end_quads<false>(end, columns, s, at, m, n);
+        lo_wgmma_store_wide<false>(end, z, left, at);
     }
   }
 };
@@ -465,7 +505,6 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
   typedef lo_tile_columns<T::BN, Core::INTEGER> columns_t;
-  static_assert(sizeof(columns_t) + T::ROWS * 16 <= T::SIDE, "what a group has beside its sums");
   const lo_cu_gemm &p;
   const lo_wgmma_place &at;
   char *memory;
@@ -477,7 +516,7 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
                                              char *memory_)
       : p(p_), at(at_), memory(memory_),
         columns(*(columns_t *)(memory_ + T::STAGE * T::STAGES + threadIdx.x / 128 * T::SIDE)),
-        rows((float *)((char *)&columns + T::SIDE) - 4 * T::ROWS) {}
+        rows((float *)((char *)&columns + T::COLUMNS)) {}
 
   bool first = true; /* tile of the block */
 
@@ -523,11 +562,11 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   __device__ __forceinline__ lo_wgmma_spot spot(int warp, int i) const {
     int tall = i / (T::BN / 32), column = i % (T::BN / 32) * 32;
     int row = (warp / 4 * T::TALL + tall) * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
-    return {at.row0 + row, at.col0 + column, column};
+    return {at.row0 + row, at.col0 + column, column, lo_left(p.m, at.row0 + row, 16)};
   }
   __device__ __forceinline__ void end() const {
     lo_wgmma_ends<Core, columns_t>::template run<T::SIXTEENS>(
-        lo_ending_of(p.e, at.l, false), columns, p.m, p.n, T::SIXTEENS,
+        p, lo_ending_of(p.e, at.l, false), columns, T::SIXTEENS,
         [&](sum_t(&s)[16], int number) {
 #pragma unroll
           for (int i = 0; i < T::SIXTEENS; i++)
@@ -575,7 +614,7 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     int mine = (ALL - (int)blockIdx.y + p.split - 1) / p.split, warp = threadIdx.x / 32;
     int count = warp < mine ? (mine - warp + WARPS - 1) / WARPS : 0;
     lo_wgmma_ends<Core, columns_t>::template run<(T::SIXTEENS + 1) / 2>(
-        lo_ending_of(p.e, at.l, false), columns, p.m, p.n, count,
+        p, lo_ending_of(p.e, at.l, false), columns, count,
         [&](sum_t(&s)[16], int n) { add_parts(s, warp + n * WARPS); },
         [&](int n) {
           int number = (warp + n * WARPS) * p.split + blockIdx.y;

@@ -143,7 +143,7 @@ LO_FN lo_ending lo_product_ending(const lo_cu_gemm &p, lo_i64 batch) {
     end.to = (char *)lo_part_of(p, blockIdx.y, batch, 0, 0);
     end.stride = p.pitch;
     end.type = LO_TYPE_F32;
-    end.end = LO_END_SUMS;
+    end.ends = LO_END_SUMS;
     end.quads = true;
   }
   return end;

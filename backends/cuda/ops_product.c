@@ -31,13 +31,17 @@ static lo_cu_beside beside(const layerops_matrix *m, lo_cu_output *c) {
   return (lo_cu_beside){lo_address(m), m->stride, m->type};
 }
 
-static int end_of(const lo_cu_epilogue *e) {
+static lo_cu_factor factor(const layerops_scalar *s) {
+  lo_cu_scalar all = lo_cuda_scalar(s);
+  return (lo_cu_factor){all.p, (float)all.value};
+}
+
+static int ends_of(const lo_cu_epilogue *e) {
   if (e->c.type == LAYEROPS_I32) return LO_END_SUMS;
   bool straight = e->activation == LAYEROPS_IDENTITY || e->activation == LAYEROPS_RELU;
-  bool beta = e->beta.p || e->beta.value != 0;
-  return straight && !beta && !e->preact.p && !e->residual.p && e->derivative == LAYEROPS_IDENTITY
-             ? LO_END_STRAIGHT
-             : LO_END_ANY;
+  return (straight ? 0 : LO_END_ACTIVATION) | (e->beta.p || e->beta.value != 0 ? LO_END_BETA : 0) |
+         (e->preact.p ? LO_END_PREACT : 0) | (e->residual.p ? LO_END_RESIDUAL : 0) |
+         (e->derivative == LAYEROPS_IDENTITY ? 0 : LO_END_DERIVATIVE);
 }
 
 /* All but what is of 8-bit integers alone. */
@@ -46,8 +50,8 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
   if (lo_present(c))
     out->c = (lo_cu_output){lo_address(c), c->stride, c->batch == 1 ? 0 : c->batch_stride, c->type,
                             lo_cuda_aligned(c, 4)};
-  if (k) out->alpha = lo_cuda_scalar(&e->alpha); /* else nothing, whatever alpha is */
-  out->beta = lo_cuda_scalar(&e->beta);
+  if (k) out->alpha = factor(&e->alpha); /* else nothing, whatever alpha is */
+  out->beta = factor(&e->beta);
   out->bias = vector(&e->bias);
   out->preact = beside(&e->preact, &out->c);
   out->residual = beside(&e->residual, &out->c);
@@ -56,7 +60,7 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
   out->derivative = e->derivative;
   out->slope = e->slope;
   out->derivative_slope = e->derivative_slope;
-  out->end = end_of(out);
+  out->ends = ends_of(out);
 }
 
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,

@@ -41,19 +41,31 @@ typedef struct lo_cu_output {
               */
 } lo_cu_output;
 
-/* How a product ends: with its sums as they are; with scales, alpha, a bias and ReLU or nothing;
- * with any of what is there. */
-enum { LO_END_SUMS, LO_END_STRAIGHT, LO_END_ANY };
+typedef struct lo_cu_factor {
+  const float *p; /* where it lies, or NULL */
+  float value;
+} lo_cu_factor;
+
+/* What a product ends with, but for scales, alpha, a bias and ReLU, of which most end with no more;
+ * SUMS: it ends with its sums as they are. */
+enum {
+  LO_END_SUMS = 1,
+  LO_END_ACTIVATION = 2,
+  LO_END_BETA = 4,
+  LO_END_PREACT = 8,
+  LO_END_DERIVATIVE = 16,
+  LO_END_RESIDUAL = 32
+};
 
 /* See common/product.h for the formula. What most products have comes first: each line of a
  * kernel's parameters that is touched costs a trip to memory. */
 typedef struct lo_cu_epilogue {
   lo_cu_output c;
-  int end; /* LO_END_ */
+  int ends; /* LO_END_ */
   int activation;
-  lo_cu_scalar alpha;
+  lo_cu_factor alpha;
   lo_cu_vector bias, scale_a, scale_b, zero_a, scale_c; /* scales and zeros: 8-bit integers */
-  lo_cu_scalar beta;
+  lo_cu_factor beta;
   lo_cu_beside preact, residual, saved;
   lo_cu_vector row_sum;
   int derivative;

@@ -193,6 +193,9 @@ LO_FN double lo_scalar_double(const lo_cu_scalar &s) {
 LO_FN float lo_scalar_float(const lo_cu_scalar &s) {
   return s.p ? *s.p : (float)s.value;
 }
+LO_FN float lo_scalar_float(const lo_cu_factor &s) {
+  return s.p ? *s.p : s.value;
+}
 
 /* ---- Quads of a matrix, four columns each, in a loop over the grid: LO_QUADS names row, col,
  * count. */

@@ -14,7 +14,7 @@
 #ifndef LO_CUDA_TRIPLE_CUH
 #define LO_CUDA_TRIPLE_CUH
 
-#include "backends/cuda/main_loop.cuh"
+#include "backends/cuda/async_copy.cuh"
 
 enum { LO_TRIPLE_BK = 32, LO_TRIPLE_PARTS = 3, LO_TRIPLE_PRODUCTS = 6 };
 
@@ -24,36 +24,6 @@ LO_FN constexpr int lo_triple_a(int product) {
 }
 LO_FN constexpr int lo_triple_b(int product) {
   return "\0\2\1\0\1\0"[product];
-}
-
-/* ---- Copies of 4 WIDTH bytes from device to shared memory: `bytes` of them, then zeros; where
- * WHOLE, all of them. */
-template <int WIDTH, bool WHOLE>
-LO_FN void lo_triple_copy(unsigned to, const float *from, int bytes) {
-#if __CUDA_ARCH__ >= 800
-  if (WIDTH == 4 && WHOLE)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else if (WIDTH == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-                 : "memory");
-  else if (WHOLE)
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes)
-                 : "memory");
-#endif
-}
-/* What was copied since the last call is a group. */
-LO_FN void lo_triple_commit() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-/* Until at most that many of this thread's groups are on their way. */
-template <int GROUPS> LO_FN void lo_triple_wait() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(GROUPS) : "memory");
-#endif
 }
 
 /* An operand's f32 stage, in words: rows of 32 k, whose eight chunks of 16 bytes are swizzled, or a
@@ -113,10 +83,10 @@ template <bool K_INNER, int EXTENT, int THREADS> struct lo_triple_loader {
       int outer = i / PER_LINE * STEP, inner = i % PER_LINE * THREADS * WIDTH;
       int left = outer < outer_left ? inner_left - inner : 0;
       unsigned to = ((stage + place) ^ 4 * stage_t::swizzle(outer)) + 4 * (outer * LINE + inner);
-      lo_triple_copy<WIDTH, WHOLE>(to, q + inner,
-                                   left > WIDTH ? 4 * WIDTH
-                                   : left > 0   ? 4 * left
-                                                : 0);
+      if (WHOLE)
+        lo_copy<4 * WIDTH>(to, q + inner);
+      else
+        lo_copy_some<4 * WIDTH>(to, q + inner, left > WIDTH ? 4 * WIDTH : left > 0 ? 4 * left : 0);
       if ((i + 1) % PER_LINE == 0) q += STEP * o.stride;
     }
   }

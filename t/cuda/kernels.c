@@ -3,6 +3,7 @@
  * which all kernels must make the same bits. */
 #include <config.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,14 +168,17 @@ static const ending endings[] = {
     {"bias, ReLU", .activation = LAYEROPS_RELU, .alpha = 0.3, .bias = true, .out = LAYEROPS_F32},
     {"odd, bias, ReLU", .activation = LAYEROPS_RELU, .alpha = 0.3, .bias = true, .narrow = 3},
     {"bias, GELU", .activation = LAYEROPS_GELU, .alpha = 0.01, .bias = true},
-    {"odd, bias, SiLU, residual", LAYEROPS_SILU, .alpha = 0.02, .bias = true, .residual = true,
+    {"odd, SiLU, residual", .activation = LAYEROPS_SILU, .alpha = 0.02, .residual = true,
      .narrow = 1},
     {"tanh, preact", .activation = LAYEROPS_TANH, .alpha = 0.03, .preact = true},
     {"bias, residual, f32", .bias = true, .residual = true, .alpha = 1, .out = LAYEROPS_F32},
     {"to i8", .out = LAYEROPS_I8, .alpha = 1, .scales = 1, .bias = true},
-    {"odd, to u8, ReLU", LAYEROPS_RELU, LAYEROPS_U8, 0.7, 2, .bias = true, .narrow = 2},
-    {"to u8, GELU", LAYEROPS_GELU, LAYEROPS_U8, .alpha = 1, .scales = 2, .bias = true},
-    {"to i8, sigmoid, residual", LAYEROPS_SIGMOID, LAYEROPS_I8, 1, 1, true, true, false, 0},
+    {"odd, to u8, ReLU", .activation = LAYEROPS_RELU, .out = LAYEROPS_U8, .alpha = 0.7, .scales = 2,
+     .bias = true, .narrow = 2},
+    {"to u8, GELU", .activation = LAYEROPS_GELU, .out = LAYEROPS_U8, .alpha = 1, .scales = 2,
+     .bias = true},
+    {"to i8, sigmoid, residual", .activation = LAYEROPS_SIGMOID, .out = LAYEROPS_I8, .alpha = 1,
+     .scales = 1, .bias = true, .residual = true},
 };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
@@ -268,6 +272,47 @@ static void try_ending(const lo_cuda_kernel *k, layerops_type type, int parts, i
      "%s %s, %d parts of k, %s: the bits of every kernel%s%s", k->name, layerops_type_name(type),
      parts, e->name, ran ? "" : ": ", ran ? "" : layerops_last_error());
   if (memory != m->memory) free(memory);
+}
+
+/* ---- Quotients near the halves, where an integer shows how a division was rounded: X is 0, so
+ * that Y is the bias / scale_y. */
+static int to_8(float f, int low) {
+  return f != f ? 0 : f < (float)low ? low : f > (float)(low + 255) ? low + 255 : (int)rintf(f);
+}
+
+static void try_division(float divisor, layerops_type type) {
+  enum { N = 4800, K = 16 };
+  static const int8_t nothing[N * K];
+  static float numbers[N];
+  static uint8_t y[N];
+  for (int i = 0; i < N; i++) {
+    numbers[i] = (float)(i % 600 - 300) * 0.5f * divisor;
+    for (int step = i / 600 - 4; step; step += step < 0 ? 1 : -1)
+      numbers[i] = nextafterf(numbers[i], step < 0 ? -INFINITY : INFINITY);
+  }
+  layerops_linear_forward_args args = {
+      .x = layerops_host_matrix((void *)nothing, LAYEROPS_I8, 1, K),
+      .w = layerops_host_matrix((void *)nothing, LAYEROPS_I8, N, K),
+      .bias = layerops_host_matrix(numbers, LAYEROPS_F32, 1, N),
+      .y = layerops_host_matrix(y, type, 1, N),
+      .scale_y = layerops_host_matrix(&divisor, LAYEROPS_F32, 1, 1)};
+  int wrong = layerops_linear_forward(ctx, &args) != LAYEROPS_OK;
+  for (int i = 0; i < N && !wrong; i++)
+    wrong = type == LAYEROPS_I8 ? (int8_t)y[i] != to_8(numbers[i] / divisor, -128)
+                                : y[i] != to_8(numbers[i] / divisor, 0);
+  ok(!wrong, "quotients by %g, as %s", (double)divisor, layerops_type_name(type));
+}
+
+static void test_division(void) {
+  static const float divisors[] = {0.1f,      3.0f,  0x1.fffffep-1f, -0.7f,   0x1.000002p-100f,
+                                   0x1p-120f, 3e37f, 0.0f,           INFINITY};
+  if (!ok(layerops_open("cuda", &ctx) == LAYEROPS_OK, "a context: %s", layerops_last_error()))
+    return;
+  for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
+    try_division(divisors[i], LAYEROPS_I8);
+    try_division(divisors[i], LAYEROPS_U8);
+  }
+  layerops_close(ctx);
 }
 
 static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, int architecture) {
@@ -374,6 +419,7 @@ int main(int argc, char **argv) {
     return done();
   }
   test_no_such_kernel();
+  test_division();
   device = usable(device);
   const char *only = argc > 1 ? argv[1] : "";
   for (int i = 0; i < lo_cuda_kernel_count; i++)
