@@ -13,13 +13,14 @@
 template <class Core, bool WHOLE, class Iterator>
 LO_FN void lo_step(Core &core, float *shared, Iterator &it, int s) {
   bool more = WHOLE || s + 1 < it.steps;
+  float *stage = shared + s % 2 * Core::STAGE, *next = shared + (s + 1) % 2 * Core::STAGE;
   if (more) {
     it.next();
     it.template fetch<WHOLE>();
   }
-  core.multiply(shared + s % 2 * Core::STAGE);
-  if (more) it.store(shared + (s + 1) % 2 * Core::STAGE);
-  __syncthreads();
+  core.multiply(stage, next, [&] {
+    if (more) it.store(next);
+  });
 }
 
 /* The steps of an iterator through both stages. Iterator: steps, and how many of them are whole
@@ -30,12 +31,13 @@ LO_FN void lo_main_loop(Core &core, float *shared, Iterator &it) {
   if (it.steps == 0) return;
   it.template fetch<false>();
   it.store(shared);
-  __syncthreads();
+  core.begin(shared);
   int s = 0;
 #pragma unroll 1
   for (; s + 1 < it.whole; s++) lo_step<Core, true>(core, shared, it, s);
 #pragma unroll 1
   for (; s < it.steps; s++) lo_step<Core, false>(core, shared, it, s);
+  __syncthreads();
 }
 
 /* Each line of parameters comes from memory when it is first read: here all at once. */
