@@ -44,6 +44,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
                     int64_t slice) {
   const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
   const double cluster_meeting = 1500, each_cluster_part = 330;
+  const double part_output = 0.08; /* a block adds the parts of its tile alone */
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
@@ -67,7 +68,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   if (split > 1 && k->meets)
     cost += cluster_meeting + each_cluster_part * split;
   else if (split > 1)
-    cost += meeting + each_part * split +
+    cost += meeting + (each_part + part_output * bm * bn) * split +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
   return cost;
 }

@@ -142,7 +142,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   int row0, col0; /* of the warp */
   lo_async_reader<stage_a, T::WM, false> read_a;
   lo_async_reader<stage_b, T::WN, true> read_b;
-  sum_t acc[MA][2 * NB][4];
+  __align__(16) sum_t acc[MA][2 * NB][4];
   unsigned fa[T::RING][4], fb[2][NB][4];
 
   __device__ __forceinline__ lo_async_core()
@@ -273,6 +273,53 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int j = 0; j < NB; j++) read_b.read(fb[0][j], at_b, j, 0);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], at_a, i, 0);
+  }
+
+  /* ---- A part of k: a block's sums as its threads hold them, and behind them those of columns. */
+  static __device__ __forceinline__ sum_t *part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch) {
+    lo_i64 tile = (part * p.batch + batch) * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x;
+    return (sum_t *)p.partial + tile * LO_CU_ASYNC_PART(BM, BN);
+  }
+  __device__ __forceinline__ void store_part(const lo_cu_gemm &p, lo_i64 batch,
+                                             const int *columns) const {
+    sum_t *part = part_of(p, blockIdx.y, batch);
+#pragma unroll
+    for (int i = 0; i < MA; i++)
+#pragma unroll
+      for (int j = 0; j < 2 * NB; j++)
+        ((sum4 *)part)[(i * 2 * NB + j) * THREADS + threadIdx.x] = *(const sum4 *)acc[i][j];
+    if constexpr (INTEGER)
+      if (p.e.zero_a.p)
+        for (int c = threadIdx.x; c < BN; c += THREADS) part[BM * BN + c] = columns[c];
+  }
+  /* All parts in their order, in place of the block's own. As many loads are on their way as there
+   * is room for beside the sums. */
+  __device__ __forceinline__ void add_parts(const lo_cu_gemm &p, lo_i64 batch, int *columns) {
+    constexpr int QUADS = MA * 2 * NB, ROOM = QUADS < 16 ? QUADS : 16;
+#pragma unroll 1
+    for (int s = 0; s < p.split; s++) {
+      const sum4 *part = (const sum4 *)part_of(p, s, batch) + threadIdx.x;
+#pragma unroll
+      for (int first = 0; first < QUADS; first += ROOM) {
+        sum4 quads[ROOM];
+#pragma unroll
+        for (int q = 0; q < ROOM; q++) quads[q] = __ldcg(part + (first + q) * THREADS);
+#pragma unroll
+        for (int q = 0; q < ROOM; q++) {
+          sum4 &sum = *(sum4 *)acc[(first + q) / (2 * NB)][(first + q) % (2 * NB)];
+          sum = s ? lo_add4(sum, quads[q]) : quads[q];
+        }
+      }
+    }
+    if constexpr (INTEGER)
+      if (p.e.zero_a.p) {
+        for (int c = threadIdx.x; c < BN; c += THREADS) {
+          int sum = 0;
+          for (int s = 0; s < p.split; s++) sum += __ldcg(part_of(p, s, batch) + BM * BN + c);
+          columns[c] = sum;
+        }
+        __syncthreads();
+      }
   }
 
   /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad). Lines
@@ -553,7 +600,13 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
     float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     Core core;
     lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
-    bool plain = p.split == 1 && lo_async_ends_plain(p.e, beta);
+    if (p.split > 1) {
+      core.store_part(p, l, columns.sums);
+      if (!lo_comes_last(p, l)) continue;
+      core.add_parts(p, l, columns.sums);
+      if (sum) lo_add_row_sums<Core>(p, beta, row0);
+    }
+    bool plain = lo_async_ends_plain(p.e, beta);
     if (plain && p.e.c.type == LO_TYPE_F32)
       lo_async_end<LO_TYPE_F32>(p, core, ring, columns, l, row0, col0);
     else if (plain && p.e.c.type == LO_TYPE_F16)
@@ -565,14 +618,9 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
         lo_i64 row = row0 + r, col = col0 + c;
         if (row >= p.m || col >= p.n) return;
         if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row);
-        if (p.split > 1)
-          *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-        else
-          lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(columns.bias + c), l, row, col,
-                     lo_quad_count(p.n, col));
+        lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(columns.bias + c), l, row, col,
+                   lo_quad_count(p.n, col));
       });
-    if (p.split > 1 && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, columns.bias, alpha, beta, l, row0, col0, sum);
     __syncthreads();
   }
 }

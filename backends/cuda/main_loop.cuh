@@ -115,43 +115,58 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
  * threads of the block that have its sums. */
 template <class Meet = lo_whole_block> LO_FN bool lo_meets_all(int *counter, int split) {
   bool last = false;
-  __threadfence();
   Meet::sync();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0) { /* whose fences hold for all that met at the barriers */
+    __threadfence();
     last = atomicAdd(counter, 1) == split - 1;
     if (last) *counter = 0;
+    __threadfence();
   }
-  last = Meet::any(last); /* no byte of shared memory: the stages have all of it */
-  if (last) __threadfence();
-  return last;
+  return Meet::any(last); /* no byte of shared memory: the stages have all of it */
 }
 LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
   return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
 }
 
 template <class Core>
-LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, float beta,
-                        lo_i64 batch, lo_i64 row0, lo_i64 col0, bool sum) {
-  constexpr int QUADS = Core::BN / 4;
-  lo_i64 next = p.batch * p.m * p.pitch / 4;
-#pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
-    lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
-    if (row >= p.m || col >= p.n) continue;
-    typedef typename Core::sum4 sum4;
-    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row, col);
-    sum4 acc = __ldcg(parts);
-#pragma unroll 4
-    for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(parts + s * next));
-    lo_finish4(p.e, alpha, beta, acc, *(const float4 *)(bias + v % QUADS * 4), batch, row, col,
-               lo_quad_count(p.n, col));
-  }
-  if (!sum) return;
+LO_FN void lo_add_row_sums(const lo_cu_gemm &p, float beta, lo_i64 row0) {
   for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
     float total = 0;
     for (int s = 0; s < p.split; s++) total += __ldcg(p.partial_sums + s * p.m + row);
     lo_finish_row_sum(p.e, beta, row, total);
   }
+}
+
+/* A thread has quads of one column, ROWS of them at a time, whose loads are on their way together:
+ * one after the other they would take as long as the product. */
+template <class Core>
+LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, float beta,
+                        lo_i64 batch, lo_i64 row0, lo_i64 col0, bool sum) {
+  constexpr int QUADS = Core::BN / 4, APART = Core::THREADS / QUADS, ROWS = 8;
+  static_assert(APART * QUADS == Core::THREADS, "quads of one column");
+  typedef typename Core::sum4 sum4;
+  lo_i64 next = p.batch * p.m * p.pitch / 4, apart = APART * p.pitch / 4;
+  lo_i64 col = col0 + threadIdx.x % QUADS * 4, below = p.m - row0;
+  int rows = col >= p.n ? 0 : below < Core::BM ? (int)below : Core::BM;
+#pragma unroll 1
+  for (int row = threadIdx.x / QUADS; row < rows; row += ROWS * APART) {
+    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row0 + row, col);
+    int count = (rows - row + APART - 1) / APART;
+    sum4 acc[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+      if (i < count) acc[i] = __ldcg(parts + i * apart);
+#pragma unroll 2
+    for (int s = 1; s < p.split; s++)
+#pragma unroll
+      for (int i = 0; i < ROWS; i++)
+        if (i < count) acc[i] = lo_add4(acc[i], __ldcg(parts + s * next + i * apart));
+#pragma unroll 1
+    for (int i = 0; i < ROWS && i < count; i++)
+      lo_finish4(p.e, alpha, beta, acc[i], *(const float4 *)(bias + threadIdx.x % QUADS * 4), batch,
+                 row0 + row + i * APART, col, lo_quad_count(p.n, col));
+  }
+  if (sum) lo_add_row_sums<Core>(p, beta, row0);
 }
 
 /* A core is a main loop: BM x BN outputs in steps of BK by THREADS threads, STAGE words of shared
