@@ -24,7 +24,7 @@ template <> struct lo_async_type<LO_ASYNC_S8> {
 };
 template <> struct lo_async_type<LO_ASYNC_U8> : lo_async_type<LO_ASYNC_S8> {};
 
-/* c += a b for 16 x 8 outputs. */
+/* c += a b for 16 x 8 outputs. TF32: the tensor cores cut off the fraction's last 13 bits. */
 #define LO_MMA(SHAPE, C)                                                                           \
   asm volatile("mma.sync.aligned." SHAPE " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"  \
                : C(c[0]), C(c[1]), C(c[2]), C(c[3])                                                \
@@ -156,13 +156,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
         for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
   }
 
-  static __device__ __forceinline__ void round(unsigned (&r)[4]) {
-#if __CUDA_ARCH__ >= 800
-    if (TYPE == LO_ASYNC_TF32)
-#pragma unroll
-      for (int e = 0; e < 4; e++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(r[e]));
-#endif
-  }
   /* Fragment i of A by all of B's, back and forth, so that each instruction shares an operand with
    * the one before. */
   __device__ __forceinline__ void multiply(int i, const unsigned (&a)[4],
@@ -195,10 +188,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
 #pragma unroll
         for (int j = due * SOON; j < (due + 1) * SOON && j < NB; j++)
           read_b.read(fb[(k + 1) % 2][j], at_b, j, (k + 1) % 2);
-      if (i == 0)
-#pragma unroll
-        for (int j = 0; j < NB; j++) round(fb[k % 2][j]);
-      round(fa[slot % T::RING]);
       multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
