@@ -82,15 +82,13 @@ def math_of(text):
 
 def shared_bytes(text):
     """Of a warp. LDSM takes 128 bytes for each matrix. The lanes of the SIMT loop share quads: two
-    wavefronts for each LDS.128, as counted on an H200."""
+    wavefronts for each LDS.128, as counted on an H200. What a load of 512 bytes brings is stored
+    once, by whichever lanes: half of a warp at a time on tensor cores."""
     if text.startswith("LDSM"):
         return 128 * int(text.split(" ")[0].split(".")[-1])
     if text.startswith("LDS."):
         return 256
-    if text.startswith("STS"):
-        width = re.search(r"\.(64|128)\b", text.split(" ")[0])
-        return 4 * int(width.group(1)) if width else 128
-    return 0
+    return 512 if text.startswith("LDG") else 0
 
 
 def count(loop):

@@ -43,6 +43,7 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
   const double meeting = 3350, each_part = 1220, launch = 3000;
+  const double part_output = 0.08; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
   const double bytes_a_clock = k->boxes ? 40 : 36, output = k->boxes ? 0.15 : 0.67;
   const double cluster_meeting = 1000, each_cluster_part = 600;
@@ -69,7 +70,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   if (split > 1 && k->meets)
     cost += cluster_meeting + each_cluster_part * split;
   else if (split > 1)
-    cost += meeting + each_part * split +
+    cost += meeting + (each_part + part_output * bm * bn) * split +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
   return cost;
 }

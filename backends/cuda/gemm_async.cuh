@@ -24,7 +24,7 @@ template <> struct lo_async_type<LO_ASYNC_S8> {
 };
 template <> struct lo_async_type<LO_ASYNC_U8> : lo_async_type<LO_ASYNC_S8> {};
 
-/* c += a b for 16 x 8 outputs. */
+/* c += a b for 16 x 8 outputs. TF32: the tensor cores cut off the fraction's last 13 bits. */
 #define LO_MMA(SHAPE, C)                                                                           \
   asm volatile("mma.sync.aligned." SHAPE " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"  \
                : C(c[0]), C(c[1]), C(c[2]), C(c[3])                                                \
@@ -129,7 +129,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   int row0, col0; /* of the warp */
   lo_async_reader<stage_a, T::WM, false> read_a;
   lo_async_reader<stage_b, T::WN, true> read_b;
-  sum_t acc[MA][2 * NB][4];
+  __align__(16) sum_t acc[MA][2 * NB][4];
   unsigned fa[T::RING][4], fb[2][NB][4];
 
   __device__ __forceinline__ lo_async_core()
@@ -143,13 +143,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
         for (int e = 0; e < 4; e++) acc[i][j][e] = 0;
   }
 
-  static __device__ __forceinline__ void round(unsigned (&r)[4]) {
-#if __CUDA_ARCH__ >= 800
-    if (TYPE == LO_ASYNC_TF32)
-#pragma unroll
-      for (int e = 0; e < 4; e++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(r[e]));
-#endif
-  }
   /* Fragment i of A by all of B's, back and forth, so that each instruction shares an operand with
    * the one before. */
   __device__ __forceinline__ void multiply(int i, const unsigned (&a)[4],
@@ -182,10 +175,6 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
 #pragma unroll
         for (int j = due * SOON; j < (due + 1) * SOON && j < NB; j++)
           read_b.read(fb[(k + 1) % 2][j], at_b, j, (k + 1) % 2);
-      if (i == 0)
-#pragma unroll
-        for (int j = 0; j < NB; j++) round(fb[k % 2][j]);
-      round(fa[slot % T::RING]);
       multiply(i, fa[slot % T::RING], fb[k % 2]);
     }
   }
@@ -260,6 +249,53 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int j = 0; j < NB; j++) read_b.read(fb[0][j], at_b, j, 0);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], at_a, i, 0);
+  }
+
+  /* ---- A part of k: a block's sums as its threads hold them, and behind them those of columns. */
+  static __device__ __forceinline__ sum_t *part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch) {
+    lo_i64 tile = (part * p.batch + batch) * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x;
+    return (sum_t *)p.partial + tile * LO_CU_ASYNC_PART(BM, BN);
+  }
+  __device__ __forceinline__ void store_part(const lo_cu_gemm &p, lo_i64 batch,
+                                             const int *columns) const {
+    sum_t *part = part_of(p, blockIdx.y, batch);
+#pragma unroll
+    for (int i = 0; i < MA; i++)
+#pragma unroll
+      for (int j = 0; j < 2 * NB; j++)
+        ((sum4 *)part)[(i * 2 * NB + j) * THREADS + threadIdx.x] = *(const sum4 *)acc[i][j];
+    if constexpr (INTEGER)
+      if (p.e.zero_a.p)
+        for (int c = threadIdx.x; c < BN; c += THREADS) part[BM * BN + c] = columns[c];
+  }
+  /* All parts in their order, in place of the block's own. As many loads are on their way as there
+   * is room for beside the sums. */
+  __device__ __forceinline__ void add_parts(const lo_cu_gemm &p, lo_i64 batch, int *columns) {
+    constexpr int QUADS = MA * 2 * NB, ROOM = QUADS < 16 ? QUADS : 16;
+#pragma unroll 1
+    for (int s = 0; s < p.split; s++) {
+      const sum4 *part = (const sum4 *)part_of(p, s, batch) + threadIdx.x;
+#pragma unroll
+      for (int first = 0; first < QUADS; first += ROOM) {
+        sum4 quads[ROOM];
+#pragma unroll
+        for (int q = 0; q < ROOM; q++) quads[q] = __ldcg(part + (first + q) * THREADS);
+#pragma unroll
+        for (int q = 0; q < ROOM; q++) {
+          sum4 &sum = *(sum4 *)acc[(first + q) / (2 * NB)][(first + q) % (2 * NB)];
+          sum = s ? lo_add4(sum, quads[q]) : quads[q];
+        }
+      }
+    }
+    if constexpr (INTEGER)
+      if (p.e.zero_a.p) {
+        for (int c = threadIdx.x; c < BN; c += THREADS) {
+          int sum = 0;
+          for (int s = 0; s < p.split; s++) sum += __ldcg(part_of(p, s, batch) + BM * BN + c);
+          columns[c] = sum;
+        }
+        __syncthreads();
+      }
   }
 
   /* The warp's sums to memory of its own, where no warp reads a stage any more. Lines are 8 words
@@ -378,12 +414,17 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
   columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
-    lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0,
-                                         lo_scalar_float(p.e.beta), sum);
-    lo_finish_warp<Core::WM, Core::WN, Core::PITCH>(lo_product_ending(p, l), columns, core.col0,
+    float beta = lo_scalar_float(p.e.beta);
+    lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
+    if (p.split > 1) {
+      core.store_part(p, l, columns.sums);
+      if (!lo_comes_last(p, l)) continue;
+      core.add_parts(p, l, columns.sums);
+      if (sum) lo_add_row_sums<Core>(p, beta, row0);
+    }
+    lo_finish_warp<Core::WM, Core::WN, Core::PITCH>(lo_ending_of(p.e, l, true), columns, core.col0,
                                                     core.put(ring), row0 + core.row0,
                                                     col0 + core.col0, p.m, p.n);
-    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, sum);
     __syncthreads();
   }
 }

@@ -169,33 +169,6 @@ LO_FN void lo_fragment(float (&r)[N], const float *stage, int k, int first) {
   }
 }
 
-/* One stage: acc += A B, each sum one chain in the order of k. To and fro through quads of columns:
- * every multiplication has an operand in common with the one before, which saves reads of
- * registers. */
-template <class T>
-LO_FN void lo_multiply(float (&acc)[T::TM][T::TN], const float *stage, const lo_place<T> &at) {
-  const float *sA = stage, *sB = stage + T::BK * T::PA; /* (BK,BM) (BK,BN) */
-  float rA[2][T::TM], rB[2][T::TN];
-  lo_fragment<T::TM, T::LY, T::BK, T::PA>(rA[0], sA, 0, at.row);
-  lo_fragment<T::TN, T::LX, T::BK, T::PB>(rB[0], sB, 0, at.col);
-#pragma unroll
-  for (int k = 0; k < T::BK; k++) {
-    if (k + 1 < T::BK) {
-      lo_fragment<T::TM, T::LY, T::BK, T::PA>(rA[(k + 1) % 2], sA, k + 1, at.row);
-      lo_fragment<T::TN, T::LX, T::BK, T::PB>(rB[(k + 1) % 2], sB, k + 1, at.col);
-    }
-#pragma unroll
-    for (int q = 0; q < T::TN; q += 4)
-#pragma unroll
-      for (int i = 0; i < T::TM; i++)
-#pragma unroll
-        for (int l = 0; l < 4; l++) {
-          int j = q + (i % 2 ? 3 - l : l);
-          acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
-        }
-  }
-}
-
 /* Hands the sums to `each(row, col, quad)` row by row, through the stages that are idle now:
  * neighbours of a row to neighbouring threads. Rolled, so that the code of `each` exists once. The
  * quads of odd thread rows are swizzled: stores and loads find all banks. */
@@ -237,6 +210,9 @@ template <class E, class T> struct lo_simt_core {
   template <bool K_INNER> using loader_b = lo_loader<E, K_INNER, BN, BK, T::PB, THREADS>;
   lo_place<T> at;
   float acc[T::TM][T::TN];
+  float rA[2][T::TM], rB[2][T::TN]; /* of an even and an odd k */
+  static constexpr bool AHEAD = T::TM * T::TN > 64;
+  static_assert(BK % 2 == 0, "fragments take turns");
 
   __device__ __forceinline__ lo_simt_core() {
 #pragma unroll
@@ -244,8 +220,44 @@ template <class E, class T> struct lo_simt_core {
 #pragma unroll
       for (int j = 0; j < T::TN; j++) acc[i][j] = 0.0f;
   }
-  __device__ __forceinline__ void multiply(const float *stage) {
-    lo_multiply<T>(acc, stage, at);
+  __device__ __forceinline__ void load(const float *stage, int k) { /* (BK,BM), (BK,BN) */
+    lo_fragment<T::TM, T::LY, BK, T::PA>(rA[k % 2], stage, k, at.row);
+    lo_fragment<T::TN, T::LX, BK, T::PB>(rB[k % 2], stage + OFFSET_B, k, at.col);
+  }
+  __device__ __forceinline__ void begin(const float *stage) { /* that all have filled */
+    __syncthreads();
+    if (AHEAD) load(stage, 0);
+  }
+  /* One k, each sum one chain in their order. To and fro through quads of columns: every
+   * multiplication has an operand in common with the one before, which saves reads of registers. */
+  __device__ __forceinline__ void multiply(int k) {
+#pragma unroll
+    for (int q = 0; q < T::TN; q += 4)
+#pragma unroll
+      for (int i = 0; i < T::TM; i++)
+#pragma unroll
+        for (int l = 0; l < 4; l++) {
+          int j = q + (i % 2 ? 3 - l : l);
+          acc[i][j] = fmaf(rA[k % 2][i], rB[k % 2][j], acc[i][j]);
+        }
+  }
+  /* One stage; `store` fills the next one. Where few warps hide each other's waiting, that and the
+   * loading of its first k come before this one's last is multiplied. */
+  template <class Store>
+  __device__ __forceinline__ void multiply(const float *stage, const float *next, Store store) {
+    if (!AHEAD) load(stage, 0);
+#pragma unroll
+    for (int k = 0; k < BK; k++) {
+      if (AHEAD && k == BK - 2) store();
+      if (k + 1 < BK)
+        load(stage, k + 1);
+      else if (AHEAD)
+        begin(next);
+      multiply(k);
+    }
+    if (AHEAD) return;
+    store();
+    begin(next);
   }
   template <class Each> __device__ __forceinline__ void drain(float *shared, Each each) {
     lo_drain<T>(acc, shared, at, each);

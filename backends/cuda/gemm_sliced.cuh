@@ -310,13 +310,6 @@ struct lo_sliced_core {
         r,
         stage + OFFSET_B + lo_slice_place(16 * j + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
   }
-  static __device__ __forceinline__ void round(unsigned (&r)[4]) {
-#if __CUDA_ARCH__ >= 800
-    if (TYPE == LO_SLICED_TF32)
-#pragma unroll
-      for (int e = 0; e < 4; e++) asm("cvt.rna.tf32.f32 %0, %0;" : "+r"(r[e]));
-#endif
-  }
   __device__ __forceinline__ void multiply_k(unsigned stage, int k, bool columns) {
     unsigned a[MA][4], b[NB][4];
 #pragma unroll
@@ -324,10 +317,7 @@ struct lo_sliced_core {
 #pragma unroll
     for (int j = 0; j < NB; j++) read_b(b[j], stage, j, k);
 #pragma unroll
-    for (int i = 0; i < MA; i++) round(a[i]);
-#pragma unroll
     for (int j = 0; j < NB; j++) {
-      round(b[j]);
 #pragma unroll
       for (int h = 0; h < 2; h++) {
 #pragma unroll

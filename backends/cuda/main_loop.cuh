@@ -13,13 +13,14 @@
 template <class Core, bool WHOLE, class Iterator>
 LO_FN void lo_step(Core &core, float *shared, Iterator &it, int s) {
   bool more = WHOLE || s + 1 < it.steps;
+  float *stage = shared + s % 2 * Core::STAGE, *next = shared + (s + 1) % 2 * Core::STAGE;
   if (more) {
     it.next();
     it.template fetch<WHOLE>();
   }
-  core.multiply(shared + s % 2 * Core::STAGE);
-  if (more) it.store(shared + (s + 1) % 2 * Core::STAGE);
-  __syncthreads();
+  core.multiply(stage, next, [&] {
+    if (more) it.store(next);
+  });
 }
 
 /* The steps of an iterator through both stages. Iterator: steps, and how many of them are whole
@@ -30,12 +31,13 @@ LO_FN void lo_main_loop(Core &core, float *shared, Iterator &it) {
   if (it.steps == 0) return;
   it.template fetch<false>();
   it.store(shared);
-  __syncthreads();
+  core.begin(shared);
   int s = 0;
 #pragma unroll 1
   for (; s + 1 < it.whole; s++) lo_step<Core, true>(core, shared, it, s);
 #pragma unroll 1
   for (; s < it.steps; s++) lo_step<Core, false>(core, shared, it, s);
+  __syncthreads();
 }
 
 /* Each line of parameters comes from memory when it is first read: here all at once. */
@@ -122,15 +124,14 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
  * threads of the block that have its sums. */
 template <class Meet = lo_whole_block> LO_FN bool lo_meets_all(int *counter, int split) {
   bool last = false;
-  __threadfence();
   Meet::sync();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0) { /* whose fences hold for all that met at the barriers */
+    __threadfence();
     last = atomicAdd(counter, 1) == split - 1;
     if (last) *counter = 0;
+    __threadfence();
   }
-  last = Meet::any(last); /* no byte of shared memory: the stages have all of it */
-  if (last) __threadfence();
-  return last;
+  return Meet::any(last); /* no byte of shared memory: the stages have all of it */
 }
 LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
   return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
@@ -149,38 +150,49 @@ LO_FN lo_ending lo_product_ending(const lo_cu_gemm &p, lo_i64 batch) {
   return end;
 }
 
-/* The parts of k of a quad, in their order. */
-template <class Quad>
-LO_FN Quad lo_add_stored(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 col) {
-  const Quad *stored = (const Quad *)lo_part_of(p, 0, batch, row, col);
-  lo_i64 next = p.batch * p.m * p.pitch / 4;
-  Quad acc = __ldcg(stored);
-#pragma unroll 4
-  for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(stored + s * next));
-  return acc;
-}
-
-/* What all parts are followed by, for the tile of the block that comes last. */
-template <class Core, class Columns>
-LO_FN void lo_add_parts(const lo_cu_gemm &p, const Columns &columns, lo_i64 batch, lo_i64 row0,
-                        lo_i64 col0, bool sum) {
-  constexpr int QUADS = Core::BN / 4;
-  lo_ending end = lo_ending_of(p.e, batch, false);
-#pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
-    int column = v % QUADS * 4;
-    lo_i64 row = row0 + v / QUADS, col = col0 + column;
-    if (row >= p.m || col >= p.n) continue;
-    lo_finish_quad(end, columns.template at<4>(column),
-                   lo_add_stored<typename Core::sum4>(p, batch, row, col), row, col,
-                   lo_quad_count(p.n, col));
-  }
-  if (!sum) return;
+template <class Core>
+LO_FN void lo_add_row_sums(const lo_cu_gemm &p, float beta, lo_i64 row0) {
   for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
     float total = 0;
     for (int s = 0; s < p.split; s++) total += __ldcg(p.partial_sums + s * p.m + row);
     lo_finish_row_sum(p.e, lo_scalar_float(p.e.beta), row, total);
   }
+}
+
+/* A thread has quads of one column, ROWS of them at a time, whose loads are on their way together:
+ * one after the other they would take as long as the product. */
+template <class Core, class Columns>
+LO_FN void lo_add_parts(const lo_cu_gemm &p, const Columns &columns, lo_i64 batch, lo_i64 row0,
+                        lo_i64 col0, bool sum) {
+  constexpr int QUADS = Core::BN / 4, APART = Core::THREADS / QUADS, ROWS = 8;
+  static_assert(APART * QUADS == Core::THREADS, "quads of one column");
+  typedef typename Core::sum4 sum4;
+  lo_ending end = lo_ending_of(p.e, batch, false);
+  int column = threadIdx.x % QUADS * 4;
+  lo_i64 next = p.batch * p.m * p.pitch / 4, apart = APART * p.pitch / 4, col = col0 + column;
+  int rows = col >= p.n ? 0 : lo_left(p.m, row0, Core::BM);
+#pragma unroll 1
+  for (int row = threadIdx.x / QUADS; row < rows; row += ROWS * APART) {
+    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row0 + row, col);
+    int count = (rows - row + APART - 1) / APART;
+    sum4 acc[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+      if (i < count) acc[i] = __ldcg(parts + i * apart);
+#pragma unroll 2
+    for (int s = 1; s < p.split; s++)
+#pragma unroll
+      for (int i = 0; i < ROWS; i++)
+        if (i < count) acc[i] = lo_add4(acc[i], __ldcg(parts + s * next + i * apart));
+#pragma unroll 1
+    for (int i = 0; i < ROWS && i < count; i++) {
+      lo_finish_quad(end, columns.template at<4>(column), acc[0], row0 + row + i * APART, col,
+                     lo_quad_count(p.n, col));
+#pragma unroll
+      for (int j = 0; j + 1 < ROWS; j++) acc[j] = acc[j + 1];
+    }
+  }
+  if (sum) lo_add_row_sums<Core>(p, lo_scalar_float(p.e.beta), row0);
 }
 
 /* A core is a main loop: BM x BN outputs in steps of BK by THREADS threads, STAGE words of shared

@@ -92,7 +92,7 @@ typedef struct lo_cu_gemm {
   int a_unsigned;      /* 8-bit operands: op(A) is u8 */
   int swapped;         /* the long operand is A */
   int sms;             /* of the device */
-  float *partial;      /* split > 1: [split][batch][m][pitch] */
+  float *partial;      /* split > 1: [split][batch][m][pitch], or as the kernel has it */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
   lo_i64 pitch;        /* n, rounded up to 4 */
@@ -172,16 +172,18 @@ typedef struct lo_cu_bsr {
  * integers. X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT) */
 #define LO_CU_ASYNC_STEP 128
 #define LO_CU_ASYNC_TILES(X)                                                                       \
-  X(256, 128, 64, 64, 3, 8, 1, 75, 67, 78, 2000)                                                   \
-  X(128, 128, 64, 64, 3, 8, 2, 66, 55, 73, 1500)                                                   \
-  X(128, 64, 32, 64, 3, 4, 3, 57, 44, 64, 900)                                                     \
-  X(64, 128, 32, 64, 3, 4, 3, 52, 44, 64, 900)                                                     \
-  X(64, 64, 32, 32, 3, 4, 4, 41, 39, 54, 650)
+  X(256, 128, 64, 64, 3, 8, 1, 75, 75, 78, 2000)                                                   \
+  X(128, 128, 64, 64, 3, 8, 2, 66, 66, 73, 1500)                                                   \
+  X(128, 64, 32, 64, 3, 4, 3, 57, 57, 64, 900)                                                     \
+  X(64, 128, 32, 64, 3, 4, 3, 52, 52, 64, 900)                                                     \
+  X(64, 64, 32, 32, 3, 4, 4, 41, 41, 54, 650)
 /* The same for operands whose rows begin on words, not on borders of 16 bytes. */
 #define LO_CU_ASYNC_WORD_TILES(X)                                                                  \
-  X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
+  X(128, 128, 64, 64, 3, 8, 2, 33, 33, 36, 3000)                                                   \
   X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
+/* Words of a tile's sums over a part of k, and of its columns'. */
+#define LO_CU_ASYNC_PART(BM, BN) (((BM) + 1) * (BN))
 
 /* Hopper's tiles (gemm_wgmma.cuh), in steps of LO_CU_WGMMA_STEP bytes of k: GROUPS of four warps,
  * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit on

@@ -33,12 +33,11 @@ static int kinds_of(const lo_product *p) {
   }
 }
 
-static int64_t pitch_of(const lo_product *p) {
-  return (p->n + 3) / 4 * 4;
-}
-
-static int64_t scratch_bytes(const lo_product *p, int split, int64_t *partial) {
-  *partial = 4 * split * p->batch * p->m * pitch_of(p);
+/* Whole tiles, each with as much again for its columns: what any kernel stores. */
+static int64_t scratch_bytes(const lo_product *p, const lo_cuda_kernel *k, int split,
+                             int64_t *partial) {
+  int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn) * p->batch;
+  *partial = 4 * split * tiles * LO_CU_ASYNC_PART(k->bm, k->bn);
   return *partial + (lo_present(&p->row_sum) ? 4 * split * p->m : 0);
 }
 
@@ -151,7 +150,7 @@ static const char *refuses_split(layerops_context *ctx, const lo_product *p,
                                  const lo_cuda_kernel *k, int split) {
   if (k->meets) return refuses_meeting(p, split);
   if (k->boxes) return "its blocks are in clusters already";
-  int64_t partial, bytes = scratch_bytes(p, split, &partial);
+  int64_t partial, bytes = scratch_bytes(p, k, split, &partial);
   int64_t copies = lo_cuda_copy_bytes(p, k);
   int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn);
   bool needed = p->k > LARGEST_SLICE; /* by k alone, so that a row's bits stay its own */
@@ -205,7 +204,7 @@ static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, i
     plan->bm = k->bn;
     plan->bn = k->bm;
   }
-  if (split > 1 && !k->meets) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
+  if (split > 1 && !k->meets) plan->bytes = scratch_bytes(p, k, split, &plan->partial_bytes);
   int64_t copies = lo_cuda_copy_bytes(p, k);
   if (!copies) return;
   plan->copies = (plan->bytes + 255) / 256 * 256;

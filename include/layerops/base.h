@@ -112,7 +112,7 @@ LAYEROPS_API int layerops_activation_saves_input(layerops_activation activation)
 enum {
   LAYEROPS_BATCH_INVARIANT = 1, /* a row's bits depend neither on other rows nor on their number */
   LAYEROPS_FAST_ACCUM = 2,      /* fp8, which no operation takes yet */
-  LAYEROPS_ALLOW_TF32 = 4       /* f32 products may run in TF32 */
+  LAYEROPS_ALLOW_TF32 = 4       /* f32 products may run in TF32: factors cut to 11 bits */
 };
 
 typedef struct layerops_context layerops_context;
