@@ -134,22 +134,20 @@ LO_FN void lo_plain_quad(const lo_cu_plain &e, float4 acc, float4 bias, lo_i64 a
 }
 LO_FN void lo_plain_quad(const lo_cu_plain &, int4, float4, lo_i64, int) {} /* never plain */
 
-/* The same for one element: where C's quads may not be moved at once, neighbours are better stored
- * by neighbouring threads. */
+/* The same for one element, with ReLU or nothing: where C's quads may not be moved at once,
+ * neighbours are better stored by neighbouring threads. */
 LO_FN void lo_plain_one(const lo_cu_plain &e, float acc, float bias, lo_i64 at) {
   float z = __fmul_rn(e.alpha, acc);
   if (e.bias) z += bias;
-  if (e.activation == LO_ACT_RELU)
-    z = z < 0 ? 0.0f : z;
-  else if (e.activation != LO_ACT_IDENTITY)
-    z = lo_activation(e.activation, z, e.slope);
+  if (e.activation == LO_ACT_RELU) z = z < 0 ? 0.0f : z;
   if (e.type == LO_TYPE_F32)
     ((float *)e.c)[at] = z;
   else
     ((unsigned short *)e.c)[at] = lo_to_16(z, e.type == LO_TYPE_BF16);
 }
 LO_FN bool lo_is_stored_singly(const lo_cu_gemm &p) {
-  return p.plain.c && !p.plain.vector && p.split == 1;
+  return p.plain.c && !p.plain.vector && p.split == 1 &&
+         (p.plain.activation == LO_ACT_IDENTITY || p.plain.activation == LO_ACT_RELU);
 }
 
 LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {

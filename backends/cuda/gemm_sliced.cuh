@@ -132,6 +132,7 @@ template <int ELEMENT, int ROWS> struct lo_slice_loader {
 template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
   static constexpr bool WORDS = ELEMENT == 4;
   static constexpr int HEADS = ROWS * 128, BYTES = HEADS + (WORDS ? 0 : ROWS * 4);
+  static constexpr int HEADS_EACH = (ROWS + 31) / 32;
   const char *p;       /* of the first row's step: its beginning */
   lo_i64 stride;       /* in bytes */
   int rows_left, left; /* rows, bytes of k, from there on */
@@ -154,7 +155,9 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
     unsigned lane = threadIdx.x % 32, to = stage + lane % 4 * 4, chunk = lane / 4;
     const char *row = p + lane * 4;
     int bytes = left - (int)lane * 4;
-    if (!WORDS) copy_heads(stage + HEADS);
+    bool crooked = !WORDS && (((int)(lo_u64)p | (int)stride) & 3);
+    unsigned first[HEADS_EACH]; /* on its way together with the words */
+    if (crooked && begins) load_heads(first);
 #pragma unroll
     for (int l = 0; l < ROWS; l++, row += stride) {
       int skip = skipped(row), some = bytes - skip;
@@ -163,17 +166,29 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
                          : some < 4                 ? some
                                                     : 4);
     }
+    if (crooked) put_heads(stage + HEADS, first);
   }
-  /* A lane has a row's. */
-  __device__ __forceinline__ void copy_heads(unsigned heads) const {
-    if (!((lo_u64)p & 3) && !(stride & 3)) return;
+  /* A lane has a row's: those of its bytes that lie before the first border, at a word's end. */
+  __device__ __forceinline__ void load_heads(unsigned (&first)[HEADS_EACH]) const {
 #pragma unroll
-    for (int l = threadIdx.x % 32; l < ROWS; l += 32) {
+    for (int i = 0; i < HEADS_EACH; i++) {
+      int l = threadIdx.x % 32 + 32 * i;
       const char *row = p + l * stride;
       int skip = skipped(row), some = left < skip ? left : skip;
-      if (!skip || l >= rows_left || some <= 0) continue;
+      first[i] = 0;
+      if (l < rows_left && some > 0) first[i] = first_bytes(row, some) << 8 * (4 - skip);
+    }
+  }
+  __device__ __forceinline__ void put_heads(unsigned heads,
+                                            const unsigned (&first)[HEADS_EACH]) const {
+#pragma unroll
+    for (int i = 0; i < HEADS_EACH; i++) {
+      int l = threadIdx.x % 32 + 32 * i;
+      const char *row = p + l * stride;
+      int skip = skipped(row), some = left < skip ? left : skip;
+      if (l >= rows_left || some <= 0) continue;
       if (begins)
-        lo_slice_put(heads + 4 * l, first_bytes(row, some) << 8 * (4 - skip));
+        lo_slice_put(heads + 4 * l, first[i]);
       else
         lo_slice_copy_word(heads + 4 * l, row + skip - 4, 4 - skip + some);
     }
@@ -505,21 +520,45 @@ template <class E> LO_FN float lo_bias_at(const E *bias, int type, lo_i64 at) {
                              : lo_from_16(((const unsigned short *)bias)[at], type == LO_TYPE_BF16);
 }
 
+/* A few outputs of a thread at a time, in the rows' order. */
 template <class Core>
 LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const char *memory, const float *bias, lo_i64 batch,
                             lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
+  constexpr int OUTPUTS = Core::BM * Core::BN, EACH = OUTPUTS / Core::THREADS;
+  constexpr int TURN = EACH < 4 ? EACH : 4;
+  static_assert(OUTPUTS % (TURN * Core::THREADS) == 0, "whole turns");
 #pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * Core::BN; v += Core::THREADS) {
-    int r = v / Core::BN, c = v % Core::BN;
-    const typename Core::sum_t *sums = Core::sums_of(memory, r, c);
-    float sum = (float)sums[0];
+  for (int first = threadIdx.x; first < OUTPUTS; first += TURN * Core::THREADS) {
+    float sum[TURN];
+    bool finite = true;
 #pragma unroll
-    for (int w = 1; w < Core::SLICES; w++) sum += (float)sums[w * (Core::EACH / 4)];
-    lo_i64 row = row0 + r, col = col0 + c;
-    if (row >= p.m || col >= p.n) continue;
-    if (Core::TYPE == LO_SLICED_F32 && !lo_is_finite(sum))
-      sum = lo_plain_dot(p, batch, row, col, k0, k_count);
-    lo_plain_one(p.plain, sum, bias[c], batch * p.plain.batch_stride + row * p.plain.stride + col);
+    for (int i = 0; i < TURN; i++) {
+      int v = first + i * Core::THREADS;
+      const typename Core::sum_t *sums = Core::sums_of(memory, v / Core::BN, v % Core::BN);
+      sum[i] = (float)sums[0];
+#pragma unroll
+      for (int w = 1; w < Core::SLICES; w++) sum[i] += (float)sums[w * (Core::EACH / 4)];
+      finite = finite && lo_is_finite(sum[i]);
+    }
+    if (Core::TYPE == LO_SLICED_F32 && !finite)
+#pragma unroll 1
+      for (int v = first; v < first + TURN * Core::THREADS; v += Core::THREADS) {
+        lo_i64 row = row0 + v / Core::BN, col = col0 + v % Core::BN;
+        float now = sum[0];
+        if (!lo_is_finite(now) && row < p.m && col < p.n)
+          now = lo_plain_dot(p, batch, row, col, k0, k_count);
+#pragma unroll
+        for (int i = 1; i < TURN; i++) sum[i - 1] = sum[i];
+        sum[TURN - 1] = now;
+      }
+#pragma unroll
+    for (int i = 0; i < TURN; i++) {
+      int v = first + i * Core::THREADS;
+      lo_i64 row = row0 + v / Core::BN, col = col0 + v % Core::BN;
+      if (row < p.m && col < p.n)
+        lo_plain_one(p.plain, sum[i], bias[v % Core::BN],
+                     batch * p.plain.batch_stride + row * p.plain.stride + col);
+    }
   }
 }
 

@@ -135,7 +135,9 @@ enum {
 #define X(BM, BN, ...) TRIPLE_##BM##x##BN,
   LO_CU_TRIPLE_TILES(X)
 #undef X
-      TRIPLE_WGMMA_128x128 = -1
+#define X(BM, BN, ...) TRIPLE_WGMMA_##BM##x##BN,
+      LO_CU_TRIPLE_WGMMA_TILES(X)
+#undef X
 };
 
 enum {
@@ -290,8 +292,12 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
-  {"triple_wgmma_128x128", TRIPLE_WGMMA, CHUNKS, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
-   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
+#define X(BM, BN, STAGES, BLOCKS, ALIGN, RATE, WAIT, FIXED)                                        \
+  {"triple_wgmma_" #BM "x" #BN, TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, BM, BN, 32),         \
+   .align = ALIGN, .sliced = true, .shared = LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES),             \
+   TIME(BLOCKS, RATE, WAIT), .fixed = FIXED},
+  LO_CU_TRIPLE_WGMMA_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
   {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
    .shared = TRIPLE_BYTES(BM, BN), TIME(BLOCKS, RATE, WAIT), .fixed = 6000},

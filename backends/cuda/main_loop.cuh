@@ -121,22 +121,38 @@ LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
   return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
 }
 
+/* A thread adds a few quads at a time, whose loads are on their way together. */
 template <class Core>
 LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, float beta,
                         lo_i64 batch, lo_i64 row0, lo_i64 col0, bool sum) {
-  constexpr int QUADS = Core::BN / 4;
+  constexpr int QUADS = Core::BN / 4, FEW = 4;
+  typedef typename Core::sum4 sum4;
   lo_i64 next = p.batch * p.m * p.pitch / 4;
 #pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
-    lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
-    if (row >= p.m || col >= p.n) continue;
-    typedef typename Core::sum4 sum4;
-    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row, col);
-    sum4 acc = __ldcg(parts);
-#pragma unroll 4
-    for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(parts + s * next));
-    lo_finish4(p.e, alpha, beta, acc, *(const float4 *)(bias + v % QUADS * 4), batch, row, col,
-               lo_quad_count(p.n, col));
+  for (int first = threadIdx.x; first < Core::BM * QUADS; first += FEW * Core::THREADS) {
+    const sum4 *parts[FEW];
+    sum4 acc[FEW];
+#pragma unroll
+    for (int i = 0; i < FEW; i++) {
+      int v = first + i * Core::THREADS;
+      lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
+      bool in = v < Core::BM * QUADS && row < p.m && col < p.n; /* else any: it is dropped */
+      parts[i] = (const sum4 *)lo_part_of(p, 0, batch, in ? row : row0, in ? col : col0);
+      acc[i] = __ldcg(parts[i]);
+    }
+#pragma unroll 2
+    for (int s = 1; s < p.split; s++)
+#pragma unroll
+      for (int i = 0; i < FEW; i++) acc[i] = lo_add4(acc[i], __ldcg(parts[i] + s * next));
+#pragma unroll 1
+    for (int v = first; v < Core::BM * QUADS && v < first + FEW * Core::THREADS; v += Core::THREADS) {
+      lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
+      if (row < p.m && col < p.n)
+        lo_finish4(p.e, alpha, beta, acc[0], *(const float4 *)(bias + v % QUADS * 4), batch, row, col,
+                   lo_quad_count(p.n, col));
+#pragma unroll
+      for (int i = 1; i < FEW; i++) acc[i - 1] = acc[i];
+    }
   }
   if (!sum) return;
   for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
