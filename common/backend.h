@@ -58,6 +58,14 @@ struct lo_graph_form {
   void (*release)(lo_device *device, void *native); /* maybe after the context is closed */
 };
 
+/* What a device makes of a checked call that comes again (common/again.h). Without it (NULL) such a
+ * call is run as any other. */
+struct lo_again_form {
+  /* Runs the call. *kept is the backend's, NULL at first: whatever it made of the call. */
+  layerops_status (*run)(layerops_context *ctx, const lo_call *call, void **kept);
+  void (*release)(void *kept); /* maybe after the context is closed, or in a forked child */
+};
+
 /* An epoch of training (network/train.c), as one call. Views are those of the network and of the
  * checked samples; what is absent has type LAYEROPS_NONE_TYPE. */
 typedef struct lo_epoch_layer {
@@ -133,6 +141,7 @@ struct lo_backend {
   const struct lo_weights_form *weights; /* NULL: none */
   const struct lo_graph_form *graphs;    /* NULL: none */
   const struct lo_tuning_form *tuning;   /* NULL: nothing to choose by measuring */
+  const struct lo_again_form *again;     /* NULL: nothing is kept of calls that come again */
 
   /* NULL, or why this device refuses the operation for this type. Asked by the door before each
    * call and by layerops_supports. `type` is that of the operation's first operand. */

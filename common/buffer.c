@@ -17,6 +17,7 @@ static layerops_status make(layerops_context *ctx, const char *function, int64_t
   b->device = ctx->device;
   b->bytes = bytes;
   b->fork_generation = lo_fork_generation();
+  b->number = lo_next_number();
   atomic_init(&b->references, 1);
   *buffer = b;
   return LAYEROPS_OK;

@@ -5,10 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/again.h"
 #include "common/call.h"
 #include "common/device.h"
 #include "common/door.h"
 #include "common/process.h"
+
+uint64_t lo_next_number(void) {
+  static _Atomic uint64_t last;
+  return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
 
 void *lo_host_alloc(const layerops_open_args *args, size_t bytes, size_t alignment) {
   if (args->alloc) return args->alloc(args->alloc_user, bytes, alignment);
@@ -98,6 +104,7 @@ void layerops_close(layerops_context *ctx) {
     ctx->backend->close(ctx);
   }
   layerops_graph_destroy(ctx->recording);
+  lo_calls_forget(ctx);
   free(ctx);
 }
 

@@ -27,6 +27,7 @@ struct layerops_buffer {
   void *release_user;
   atomic_int references;
   unsigned fork_generation; /* of the process that made it */
+  uint64_t number;          /* lo_next_number's */
   bool owned;               /* false: wrapped */
 };
 
@@ -46,6 +47,7 @@ struct layerops_context {
   bool tuning;               /* between tune_begin and tune_end */
   layerops_buffer *workspace;
   int64_t workspace_wanted; /* by a call that could not have it while it was captured */
+  struct lo_calls *calls;   /* that came before: common/again.h */
 };
 
 struct layerops_event {
@@ -57,7 +59,8 @@ struct layerops_weights {
   lo_device *device;
   layerops_matrix shape; /* of W; with its memory where the backend has no form of its own */
   bool backward;
-  void *state; /* the backend's form */
+  uint64_t number; /* lo_next_number's */
+  void *state;     /* the backend's form */
 };
 
 struct layerops_bsr {
@@ -69,6 +72,9 @@ struct layerops_bsr {
   const int32_t *host_row_start, *host_column; /* the same numbers in host memory */
   int64_t longest_row;                         /* most blocks kept in a block row */
 };
+
+/* Numbers objects as they are made, from 1: no other has had it, at the same address either. */
+uint64_t lo_next_number(void);
 
 /* Memory of the caller's allocator (open_args) or the C library's. NULL where there is none. */
 void *lo_host_alloc(const layerops_open_args *args, size_t bytes, size_t alignment);

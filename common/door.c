@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/door.h"
+#include "common/again.h"
 #include "common/process.h"
 
 #define MAX_SIZE                                                                                   \
@@ -49,6 +49,7 @@ layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *
   LO_TRY(lo_enter(ctx, function));
   door->ctx = ctx;
   door->function = function;
+  door->packed = NULL;
   door->count = door->element_count = 0;
   return LAYEROPS_OK;
 }
@@ -56,6 +57,8 @@ layerops_status lo_door_enter(lo_door *door, layerops_context *ctx, const char *
 layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op op, size_t size,
                              const void *user, size_t user_size) {
   LO_TRY(lo_door_enter(door, ctx, layerops_op_name(op)));
+  door->user = user;
+  door->user_size = user_size;
   door->call.op = op;
   door->call.batch = 1;
   door->call.detail[0] = 0;
@@ -338,7 +341,10 @@ layerops_status lo_door_pass(lo_door *door) {
   if (!drop_empty_outputs(door)) return LAYEROPS_OK;
   if (door->ctx->preparing) return lo_call_prepare(door->ctx, &door->call);
   if (door->ctx->recording) return lo_record(door->ctx, &door->call);
-  return staged ? lo_run_staged(door) : lo_call_run(door->ctx, &door->call);
+  if (staged) return lo_run_staged(door);
+  LO_TRY(lo_call_run(door->ctx, &door->call));
+  lo_call_keep(door);
+  return LAYEROPS_OK;
 }
 
 layerops_status lo_check_labels(const char *function, const char *name,

@@ -43,7 +43,10 @@ typedef struct lo_operand {
 typedef struct lo_door {
   layerops_context *ctx;
   const char *function; /* as messages name it */
+  const void *user;     /* the struct that the caller gave */
+  size_t user_size;
   lo_call call;
+  const layerops_weights *packed; /* in place of W */
   lo_operand operands[LO_MAX_OPERANDS];
   int count;
   layerops_matrix elements[LO_MAX_OPERANDS]; /* views of the scalars that are elements of buffers */

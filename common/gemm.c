@@ -1,6 +1,6 @@
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 /* A and B have as many matrices as C, or one for all. */
 static layerops_status check_batch(lo_door *door, const layerops_gemm_args *a) {
@@ -26,6 +26,8 @@ static layerops_status check_plain(lo_door *door, const layerops_gemm_args *a) {
 
 layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *args, size_t size) {
   lo_door door;
+  layerops_status status;
+  if (lo_call_again(ctx, LAYEROPS_OP_gemm, args, size, &status)) return status;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_gemm, sizeof *args, args, size));
   layerops_gemm_args *a = &door.call.args.gemm;
   LO_TRY(lo_door_flags(&door, a->flags));

@@ -1,10 +1,12 @@
 #include <config.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 layerops_status layerops_linear_forward_(layerops_context *ctx,
                                          const layerops_linear_forward_args *args, size_t size) {
   lo_door door;
+  layerops_status status;
+  if (lo_call_again(ctx, LAYEROPS_OP_linear_forward, args, size, &status)) return status;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_forward, sizeof *args, args, size));
   layerops_linear_forward_args *a = &door.call.args.linear_forward;
   LO_TRY(lo_door_flags(&door, a->flags));
@@ -88,6 +90,8 @@ static layerops_status check_dw(lo_door *door, layerops_linear_backward_args *a)
 layerops_status layerops_linear_backward_(layerops_context *ctx,
                                           const layerops_linear_backward_args *args, size_t size) {
   lo_door door;
+  layerops_status status;
+  if (lo_call_again(ctx, LAYEROPS_OP_linear_backward, args, size, &status)) return status;
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_backward, sizeof *args, args, size));
   layerops_linear_backward_args *a = &door.call.args.linear_backward;
   LO_TRY(lo_door_flags(&door, a->flags));

@@ -2,6 +2,8 @@ library_parts += %D%/libcommon.la
 %C%_libcommon_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
 %C%_libcommon_la_SOURCES = \
 	%D%/activation.c \
+	%D%/again.c \
+	%D%/again.h \
 	%D%/alias.c \
 	%D%/backend.h \
 	%D%/bsr.c \

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "common/door.h"
+#include "common/again.h"
 
 /* The backend's functions; NULL with an error where it has none. */
 static const struct lo_tuning_form *form_of(layerops_context *ctx, const char *function) {
@@ -39,6 +39,7 @@ layerops_status layerops_tune_begin_(layerops_context *ctx, const layerops_tune_
   if (ctx->tuning)
     return lo_fail(LAYEROPS_ERROR_STATE, "tune_begin: the context is tuning already");
   LO_TRY(form->begin(ctx, &args));
+  lo_calls_forget(ctx);
   ctx->tuning = true;
   return LAYEROPS_OK;
 }
@@ -63,5 +64,6 @@ layerops_status layerops_tune_clear(layerops_context *ctx) {
   if (!form) return LAYEROPS_ERROR_UNSUPPORTED;
   if (ctx->tuning)
     return lo_fail(LAYEROPS_ERROR_STATE, "tune_clear: not allowed while the context is tuning");
+  lo_calls_forget(ctx);
   return form->clear(ctx);
 }

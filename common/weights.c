@@ -60,6 +60,7 @@ layerops_status layerops_weights_pack_(layerops_context *ctx, const layerops_wei
   layerops_weights *p = calloc(1, sizeof *p);
   if (!p) return lo_door_refuse(&door, LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory");
   p->device = ctx->device;
+  p->number = lo_next_number();
   p->backward = a.backward;
   layerops_status status = create(ctx, p, &a.w);
   if (status == LAYEROPS_OK) status = put(ctx, p, &a.w);
@@ -131,6 +132,7 @@ layerops_status lo_door_weights(lo_door *door, layerops_matrix *w, const layerop
                                 layerops_matrix *shape) {
   if (*packed && lo_given(w))
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "w and packed are both set: give one");
+  door->packed = *packed;
   if (*packed) {
     LO_TRY(check_packed(door, *packed, backward, type, rows, cols));
     *shape = (*packed)->shape;

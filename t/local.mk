@@ -55,6 +55,10 @@ check_PROGRAMS += %D%/weights
 %C%_weights_CFLAGS = $(AM_CFLAGS) -pthread
 %C%_weights_LDADD = $(LDADD) -lm
 
+# Calls that come again.
+check_PROGRAMS += %D%/again
+%C%_again_SOURCES = %D%/again.c %D%/devices.h %D%/tap.h
+
 # Record, replay, and warming.
 check_PROGRAMS += %D%/graphs
 %C%_graphs_SOURCES = %D%/graphs.c %D%/devices.h %D%/is.h %D%/tap.h

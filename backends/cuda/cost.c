@@ -12,7 +12,7 @@ static const struct {
   int architecture;
   double rate[LO_UNITS], memory;
 } rates[] = {
-    {90, {128, 232, 1025, 1390, 695, 1050, 2790}, 18},
+    {90, {128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096}, 18},
     {86, {128, 85, 512, 512, 256, 512, 1024}, 5},
     {80, {64, 171, 512, 1024, 512, 512, 2048}, 10},
     {0, {64, 0, 512, 0, 0, 1024, 0}, 5},
@@ -43,18 +43,20 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
   const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
+  const double cluster_meeting = 1500, each_cluster_part = 330;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
-  int bm = k->bm, bn = k->bn;
+  int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
   if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
-  double blocks =
-      (double)lo_ceil_div(p->m, bm) * (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
+  double blocks = (double)lo_ceil_div(p->m, bm * cluster) * cluster *
+                  (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
   double each = ceil(blocks / sms), rounds = ceil(each / lo_cuda_resident(s->architecture, k));
   double steps = (double)lo_ceil_div(slice, k->bk);
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * (bm + bn) * (double)(slice < p->k ? slice : p->k) * bytes / bytes_a_clock;
+  double loads = each * (bm + (double)bn / cluster) * (double)(slice < p->k ? slice : p->k) *
+                 bytes / bytes_a_clock;
   double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
                                      (double)p->m * (double)p->n * bytes);
   double memory = moved / (sms * rates[row].memory);
@@ -62,7 +64,9 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
   double copied = (double)lo_cuda_copy_bytes(p, k);
   if (copied > 0) cost += launch + 2 * copied / (sms * 16);
-  if (split > 1)
+  if (split > 1 && k->meets)
+    cost += cluster_meeting + each_cluster_part * split;
+  else if (split > 1)
     cost += meeting + each_part * split +
             8.0 * split * (double)p->batch * (double)p->m * (double)p->n / (sms * bytes_a_clock);
   return cost;

@@ -159,6 +159,12 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   return LO_COPYABLE & LO_BIT(type) ? NULL : "supported: f32, f16, bf16, i32, i8, u8";
 }
 
+static layerops_status again_run(layerops_context *ctx, const lo_call *call, void **kept) {
+  WITHIN(ctx, lo_cuda_again_run(ctx, call, kept));
+}
+
+static const struct lo_again_form again = {.run = again_run, .release = lo_cuda_again_release};
+
 const struct lo_backend lo_backend_cuda = {
     .name = "cuda",
     .count = count,
@@ -180,6 +186,7 @@ const struct lo_backend lo_backend_cuda = {
     .event_destroy = event_destroy,
     .graphs = &graphs,
     .tuning = &tuning,
+    .again = &again,
     .refuses = refuses,
     .ops =
         {

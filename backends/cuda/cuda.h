@@ -54,6 +54,8 @@ typedef struct lo_cuda_state {
 
   lo_cu_meeting *meeting; /* on the device: of the one launch that runs */
 
+  uint64_t scratch; /* the number of the buffer that lo_cuda_scratch gave last */
+
   struct CUstream_st *capture; /* on which graphs are captured; made when it is needed */
 } lo_cuda_state;
 
@@ -135,6 +137,10 @@ layerops_status lo_cuda_graph_create(layerops_context *ctx, const lo_call *calls
                                      void **native);
 layerops_status lo_cuda_graph_replay(layerops_context *ctx, void *native);
 void lo_cuda_graph_release(void *native);
+
+/* ---- again.c */
+layerops_status lo_cuda_again_run(layerops_context *ctx, const lo_call *call, void **kept);
+void lo_cuda_again_release(void *kept);
 
 layerops_status lo_cuda_buffer_create(layerops_context *ctx, layerops_buffer *buffer);
 layerops_status lo_cuda_buffer_wrap(layerops_context *ctx, layerops_buffer *buffer);

@@ -18,8 +18,11 @@
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
+  X(cuLaunchKernel)                                                                                \
+  X(cuLaunchKernelEx)                                                                              \
   X(cuStreamGetCtx)                                                                                \
   X(cuPointerGetAttribute)                                                                         \
+  X(cuTensorMapEncodeTiled)                                                                        \
   X(cuGetErrorString)
 
 typedef struct lo_cuda_driver {

@@ -149,6 +149,7 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
       consume((unsigned)__cvta_generic_to_shared(shared),
               (k_count + LO_TRIPLE_BK - 1) / LO_TRIPLE_BK);
     __syncthreads();
+    __syncthreads(); /* racecheck does not count the first one that follows bar.arrive */
   }
 
   /* All threads, those that hold no sums too. */

@@ -1,6 +1,7 @@
 /* The kernels for products: most are rows of lists of tiles (params.h). */
 #include <config.h>
 
+#include "backends/cuda/boxes.h"
 #include "backends/cuda/plan.h"
 
 #define HALVES (LO_KIND_F16 | LO_KIND_BF16)
@@ -46,6 +47,44 @@ static int run_chunks(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid
 
 static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   return run_async(number, kind, 1, p, grid, stream);
+}
+
+/* The tiles' shapes, and the blocks of an SM. */
+static const struct {
+  int bm, bn, cluster, blocks;
+} wgmma_tiles[] = {
+#define X(NAME, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, ...)                                    \
+  {64 * (GROUPS) * (TALL), BN, CLUSTER, BLOCKS},
+    LO_CU_WGMMA_TILES(X)
+#undef X
+};
+
+/* Blocks go through tiles by themselves, but for parts of k. */
+static int run_wgmma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
+  int bm = wgmma_tiles[number].bm, cluster = wgmma_tiles[number].cluster, error;
+  lo_i64 most = p->sms / cluster * wgmma_tiles[number].blocks;
+  lo_box_type type = kind == LO_KIND_F16    ? LO_BOX_F16
+                     : kind == LO_KIND_BF16 ? LO_BOX_BF16
+                     : kind == LO_KIND_TF32 ? LO_BOX_TF32
+                                            : LO_BOX_8;
+  lo_cu_boxed_gemm boxed = {.g = *p};
+  if (p->k) {
+    error = lo_cuda_box(&p->a, type, p->k, p->batch, bm, &boxed.a);
+    if (!error)
+      error = lo_cuda_box(&p->b, type, p->k, p->batch, wgmma_tiles[number].bn / cluster, &boxed.b);
+    if (error) return error;
+  }
+  grid.x = (p->split == 1 && grid.x > most ? most : grid.x) * cluster;
+  switch (kind) {
+  case LO_KIND_F16:
+    return lo_cu_run_wgmma_f16(number, &boxed, grid, stream);
+  case LO_KIND_BF16:
+    return lo_cu_run_wgmma_bf16(number, &boxed, grid, stream);
+  case LO_KIND_TF32:
+    return lo_cu_run_wgmma_tf32(number, &boxed, grid, stream);
+  default:
+    return lo_cu_run_wgmma_int8(number, &boxed, grid, stream);
+  }
 }
 
 static int run_triple(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
@@ -132,6 +171,12 @@ enum {
 };
 
 enum {
+#define X(NAME, ...) WGMMA_##NAME,
+  LO_CU_WGMMA_TILES(X)
+#undef X
+};
+
+enum {
 #define X(BM, BN, ...) TRIPLE_##BM##x##BN,
   LO_CU_TRIPLE_TILES(X)
 #undef X
@@ -193,6 +238,28 @@ enum {
 /* Rows are on borders of 16 bytes, or of words. */
 #define CHUNKS .align = LO_CUDA_CHUNK
 #define WORDS  .align = 4
+/* The blocks of a cluster have a tile of all their rows. */
+#define WGMMA(NAME, PREFIX, ELEMENT, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, RATE, WAIT, FIXED, \
+              ...)                                                                                 \
+  {NAME,                                                                                           \
+   .run = run_wgmma,                                                                               \
+   .number = PREFIX,                                                                               \
+   .bm = 64 * (GROUPS) * (TALL) * (CLUSTER),                                                       \
+   .bn = BN,                                                                                       \
+   .bk = LO_CU_WGMMA_STEP / (ELEMENT),                                                             \
+   .cluster = CLUSTER,                                                                             \
+   .meets = (CLUSTER) == 1,                                                                        \
+   .boxes = true,                                                                                  \
+   .from = 90,                                                                                     \
+   .to = 90,                                                                                       \
+   .sliced = true,                                                                                 \
+   .fixed = FIXED,                                                                                 \
+   .shared = (64 * (GROUPS) * (TALL) + (BN)) * 128 * (STAGES),                                     \
+   TIME(BLOCKS, RATE, WAIT),                                                                       \
+   __VA_ARGS__},
+#define WGMMA_16   .unit = LO_UNIT_F16_WGMMA, .kinds = HALVES, .orders = LO_ORDER_ALL
+#define WGMMA_TF32 .unit = LO_UNIT_TF32_WGMMA, .kinds = LO_KIND_TF32, .orders = LO_ORDER_NT
+#define WGMMA_8    .unit = LO_UNIT_INT8_WGMMA, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
 #define TRIPLE                                                                                     \
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define TRIPLE_WGMMA                                                                               \
@@ -254,6 +321,12 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
   SLICED_ROWS("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, BM, BN, SLICES, BLOCKS, 1, 30, 700)        \
   SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, run_sliced, 16, BM, BN, SLICES, BLOCKS, 2, 40, 900)
   LO_CU_SLICED_TILES(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  WGMMA("wgmma_" #NAME, WGMMA_##NAME, 2, __VA_ARGS__, WGMMA_16, CHUNKS)                            \
+  WGMMA("wgmma_tf32_" #NAME, WGMMA_##NAME, 4, __VA_ARGS__, WGMMA_TF32, CHUNKS)                     \
+  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)                        \
+  LO_CU_WGMMA_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \

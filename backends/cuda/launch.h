@@ -3,6 +3,8 @@
 #ifndef LO_CUDA_LAUNCH_H
 #define LO_CUDA_LAUNCH_H
 
+#include <stddef.h>
+
 #include "backends/cuda/params.h"
 
 #ifdef __cplusplus
@@ -12,11 +14,34 @@ extern "C" {
 typedef struct lo_cu_grid {
   lo_i64 x, y, z;
   unsigned threads;
-  unsigned shared; /* bytes of dynamic shared memory */
+  unsigned shared;               /* bytes of dynamic shared memory */
+  unsigned cluster_x, cluster_y; /* blocks of a cluster, from Hopper on; 0: none */
 } lo_cu_grid;
 
-/* Launches without touching the thread's last error. `params` is the kernel's one argument. */
-int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream);
+/* Launches without touching the thread's last error. `params` points to the kernel's one argument,
+ * by its type. There is no other way to launch: see lo_cu_keep. */
+#define lo_cu_launch(kernel, grid, params, stream)                                                 \
+  lo_cu_launch_(kernel, grid, params, sizeof *(params), stream)
+int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes,
+                  void *stream);
+
+/* A launch as it was made, to be made again. */
+typedef struct lo_cu_kept {
+  struct lo_cu_kept *next;
+  void *function; /* the driver's */
+  lo_cu_grid grid;
+  lo_u64 params[]; /* the argument */
+} lo_cu_kept;
+
+typedef struct lo_cu_keeper {
+  lo_cu_kept *first, *last;
+  int failed; /* one of them could not be kept */
+} lo_cu_keeper;
+
+/* From now on this thread's launches are also kept, behind those that the keeper has; until the
+ * next call, with another keeper or NULL. */
+void lo_cu_keep(lo_cu_keeper *keeper);
+void lo_cu_forget(lo_cu_keeper *keeper);
 
 /* The architecture that the code which the driver chose was compiled for: 75 where it had to
  * compile PTX of compute_75, whatever the device. */
@@ -34,6 +59,11 @@ int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* op(A) and op(B) run along k. */
 int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+/* Row `number` of LO_CU_WGMMA_TILES. */
+int lo_cu_run_wgmma_f16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_wgmma_bf16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_wgmma_tf32(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_wgmma_int8(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 /* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);

@@ -20,6 +20,12 @@ EXTRA_DIST += \
 	%D%/gemm_mma.cu \
 	%D%/gemm_mma.cuh \
 	%D%/gemm_simt.cuh \
+	%D%/gemm_wgmma_bf16.cu \
+	%D%/gemm_wgmma_f16.cu \
+	%D%/gemm_wgmma_int8.cu \
+	%D%/gemm_wgmma_tf32.cu \
+	%D%/gemm_wgmma.cuh \
+	%D%/gemm_wgmma_launch.cuh \
 	%D%/loss.cu \
 	%D%/gemm_triple.cu \
 	%D%/gemm_triple_mma.cuh \
@@ -33,14 +39,19 @@ EXTRA_DIST += \
 	%D%/product.cu \
 	%D%/rows.cuh \
 	%D%/softmax.cu \
-	%D%/triple.cuh
+	%D%/tma.cuh \
+	%D%/triple.cuh \
+	%D%/wgmma.cuh
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
 %C%_libcuda_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) -DLO_CUDA_GENCODE='"$(NVCC_GENCODE)"'
 %C%_libcuda_la_SOURCES = \
+	%D%/again.c \
 	%D%/align.cu \
+	%D%/boxes.c \
+	%D%/boxes.h \
 	%D%/bsr.cu \
 	%D%/context.c \
 	%D%/cost.c \
@@ -60,6 +71,10 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_mma.cu \
 	%D%/gemm_triple.cu \
 	%D%/gemm_sliced.cu \
+	%D%/gemm_wgmma_bf16.cu \
+	%D%/gemm_wgmma_f16.cu \
+	%D%/gemm_wgmma_int8.cu \
+	%D%/gemm_wgmma_tf32.cu \
 	%D%/kernels.c \
 	%D%/graph.c \
 	%D%/launch.h \

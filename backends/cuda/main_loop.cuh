@@ -67,9 +67,14 @@ template <class Core, class A, class B> struct lo_dense_steps {
   }
 };
 
+struct lo_whole_block {
+  static __device__ __forceinline__ void sync() { __syncthreads(); }
+  static __device__ __forceinline__ bool any(bool value) { return __syncthreads_or(value); }
+};
+
 /* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
  * order of the threads. op(A) is transposed: a thread's elements lie along m. */
-template <class Core, int WIDTH>
+template <class Core, class Meet = lo_whole_block, int WIDTH>
 LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
                          lo_i64 row0) {
   constexpr int EACH = Core::BM / WIDTH, LINES = Core::THREADS / EACH;
@@ -77,7 +82,7 @@ LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)
   float *line = shared + threadIdx.x / EACH * Core::BM + threadIdx.x % EACH * WIDTH;
 #pragma unroll
   for (int i = 0; i < WIDTH; i++) line[i] = sums[i];
-  __syncthreads();
+  Meet::sync();
   for (int r = threadIdx.x; r < Core::BM && row0 + r < p.m; r += Core::THREADS) {
     float sum = 0;
     for (int i = 0; i < LINES; i++) sum += shared[i * Core::BM + r];
@@ -86,7 +91,7 @@ LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)
     else
       lo_finish_row_sum(p.e, beta, row0 + r, sum);
   }
-  __syncthreads();
+  Meet::sync();
 }
 
 /* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
@@ -104,16 +109,17 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
   return p.partial + ((part * p.batch + batch) * p.m + row) * p.pitch + col;
 }
 
-/* Whether all other parts of a tile are stored. Its counter is left as it was found: 0. */
-LO_FN bool lo_meets_all(int *counter, int split) {
+/* Whether all other parts of a tile are stored. Its counter is left as it was found: 0. Meet: the
+ * threads of the block that have its sums. */
+template <class Meet = lo_whole_block> LO_FN bool lo_meets_all(int *counter, int split) {
   bool last = false;
   __threadfence();
-  __syncthreads();
+  Meet::sync();
   if (threadIdx.x == 0) {
     last = atomicAdd(counter, 1) == split - 1;
     if (last) *counter = 0;
   }
-  last = __syncthreads_or(last); /* no byte of shared memory: the stages have all of it */
+  last = Meet::any(last); /* no byte of shared memory: the stages have all of it */
   if (last) __threadfence();
   return last;
 }

@@ -59,6 +59,7 @@ typedef struct lo_cu_gemm {
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
   int a_unsigned;      /* 8-bit operands: op(A) is u8 */
   int swapped;         /* the long operand is A */
+  int sms;             /* of the device */
   float *partial;      /* split > 1: [split][batch][m][pitch] */
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
@@ -66,6 +67,18 @@ typedef struct lo_cu_gemm {
   lo_cu_plain plain;
   lo_cu_epilogue e;
 } lo_cu_gemm;
+
+/* How a tensor lies in memory, and the box of it that is copied at once: the driver's CUtensorMap.
+ */
+typedef struct lo_cu_map {
+  lo_u64 words[16];
+} __attribute__((aligned(64))) lo_cu_map;
+
+/* A product whose operands come by boxes. */
+typedef struct lo_cu_boxed_gemm {
+  lo_cu_map a, b;
+  lo_cu_gemm g;
+} lo_cu_boxed_gemm;
 
 /* Rows to be copied to borders of 16 bytes: sizes in bytes. */
 enum { LO_CU_ROW_CHUNKS = 4 };
@@ -138,6 +151,23 @@ typedef struct lo_cu_bsr {
   X(128, 128, 64, 64, 3, 8, 2, 33, 28, 36, 3000)                                                   \
   X(64, 64, 32, 32, 3, 4, 4, 20, 20, 27, 1300)
 #define LO_CU_ASYNC_BYTES(BM, BN, STAGES) ((BM + BN) * LO_CU_ASYNC_STEP * STAGES)
+
+/* Hopper's tiles (gemm_wgmma.cuh), in steps of LO_CU_WGMMA_STEP bytes of k: GROUPS of four warps,
+ * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit on
+ * an SM. Rates are of wgmma's instructions of 16-bit floats. X(NAME, GROUPS, TALL, BN, STAGES,
+ * CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
+#define LO_CU_WGMMA_STEP 128
+#define LO_CU_WGMMA_TILES(X)                                                                       \
+  X(2x128x256, 2, 1, 256, 4, 2, 1, 84, 1050, 5500)                                                 \
+  X(128x256, 2, 1, 256, 4, 1, 1, 82, 1050, 5500)                                                   \
+  X(256x128, 2, 2, 128, 4, 1, 1, 80, 1050, 5500)                                                   \
+  X(2x128x128, 2, 1, 128, 6, 2, 1, 78, 560, 5000)                                                  \
+  X(128x128, 2, 1, 128, 6, 1, 1, 76, 560, 4500)                                                    \
+  X(128x64, 2, 1, 64, 8, 1, 1, 60, 400, 4200)                                                      \
+  X(64x128, 1, 1, 128, 8, 1, 1, 60, 400, 4200)                                                     \
+  X(64x128_b2, 1, 1, 128, 4, 1, 2, 60, 560, 4200)                                                  \
+  X(64x64, 1, 1, 64, 6, 1, 2, 45, 340, 4000)                                                       \
+  X(64x64_b3, 1, 1, 64, 4, 1, 3, 45, 420, 4000)
 
 /* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */

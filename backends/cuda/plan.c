@@ -7,7 +7,7 @@
 
 #include "backends/cuda/plan.h"
 
-enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128 };
+enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128, LARGEST_CLUSTER = 8, LARGEST_Z = 65535 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
 #define LARGEST_COPIES  ((int64_t)512 << 20)
 
@@ -86,6 +86,17 @@ static const char *refuses_direct(const lo_product *p) {
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
 }
 
+/* Coordinates are of 32 bits, distances in bytes of 40. */
+static const char *refuses_boxes(const lo_product *p) {
+  int64_t size = (int64_t)layerops_type_size(p->a.type), most = ((int64_t)1 << 40) / size;
+  if (p->m > INT32_MAX / 2 || p->n > INT32_MAX / 2 || p->k > INT32_MAX / 2 ||
+      p->batch > INT32_MAX / 2)
+    return "an operand has too many rows or columns for boxes";
+  bool far = p->a.stride >= most || p->b.stride >= most ||
+             (p->batch > 1 && (p->a.batch_stride >= most || p->b.batch_stride >= most));
+  return far ? "rows lie too far apart for boxes" : NULL;
+}
+
 static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
   if ((p->m < p->n ? p->m : p->n) > k->few) return "too many rows and columns";
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
@@ -121,6 +132,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
     return "an operand does not run along the dimension that it wants";
   if ((reason = refuses_alignment(ctx, p, k))) return reason;
   if (k->shared > lo_cuda(ctx)->device->shared) return "its stages do not fit shared memory";
+  if (k->boxes) reason = refuses_boxes(p);
   if (k->few) reason = refuses_few(p, k);
   if (!reason && k->direct) reason = refuses_direct(p);
   if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
@@ -128,8 +140,17 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   return reason;
 }
 
+/* Parts that meet in a cluster: a block has one tile of one matrix. */
+static const char *refuses_meeting(const lo_product *p, int split) {
+  if (split > LARGEST_CLUSTER) return "a cluster has too few blocks for the parts of k";
+  if (p->batch > LARGEST_Z) return "there are more matrices than blocks";
+  return p->flags & LAYEROPS_BATCH_INVARIANT ? "the call asks for batch invariance" : NULL;
+}
+
 static const char *refuses_split(layerops_context *ctx, const lo_product *p,
                                  const lo_cuda_kernel *k, int split) {
+  if (k->meets) return refuses_meeting(p, split);
+  if (k->boxes) return "its blocks are in clusters already";
   int64_t partial, bytes = scratch_bytes(p, split, &partial);
   int64_t copies = lo_cuda_copy_bytes(p, k);
   int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn);
@@ -184,7 +205,7 @@ static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, i
     plan->bm = k->bn;
     plan->bn = k->bm;
   }
-  if (split > 1) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
+  if (split > 1 && !k->meets) plan->bytes = scratch_bytes(p, split, &plan->partial_bytes);
   int64_t copies = lo_cuda_copy_bytes(p, k);
   if (!copies) return;
   plan->copies = (plan->bytes + 255) / 256 * 256;

@@ -18,6 +18,9 @@ typedef enum lo_cuda_unit {
   LO_UNIT_TF32_K8,  /* m16n8k8 */
   LO_UNIT_INT8_K16, /* m8n8k16, Turing's */
   LO_UNIT_INT8_K32, /* m16n8k32 */
+  LO_UNIT_F16_WGMMA,
+  LO_UNIT_TF32_WGMMA,
+  LO_UNIT_INT8_WGMMA,
   LO_UNITS
 } lo_cuda_unit;
 
@@ -43,6 +46,9 @@ typedef struct lo_cuda_kernel {
                  * LO_CUDA_CHUNK, operands whose rows are not are copied to scratch memory first */
   bool sliced;  /* sums k in another order than the kernels of its unit without this */
   bool direct;  /* wants k in whole times `align` too, and lines less than 4 GiB apart */
+  bool meets;   /* parts of k meet in a cluster, without scratch memory */
+  bool boxes;   /* operands come by TMA */
+  int cluster;  /* blocks that have a tile together; 0: one */
   int few;      /* 0, or the most lines that the shorter of m and n may have */
   int bm, bn, bk;
   int blocks;          /* that an SM holds at once, by their registers */

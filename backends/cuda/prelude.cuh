@@ -149,6 +149,11 @@ LO_FN void lo_store_words(void *p, float4 v) {
                "f"(v.w)
                : "memory");
 }
+LO_FN void lo_store_words(void *p, uint4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
 LO_FN void lo_store_words(void *p, uint2 v) {
   asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
@@ -204,6 +209,24 @@ LO_FN float4 lo_activation4(int kind, float4 z, float slope) {
     z = make_float4(z.z, z.w, y.x, y.y);
   }
   return z;
+}
+/* Those that networks have most in line, so that sixteen overlap. */
+template <int KIND> LO_FN void lo_activate(float (&z)[16], float slope) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) z[i] = lo_activation(KIND, z[i], slope);
+}
+LO_FN void lo_activation16(int kind, float (&z)[16], float slope) {
+  if (kind == LO_ACT_IDENTITY) return;
+  if (kind == LO_ACT_RELU) return lo_activate<LO_ACT_RELU>(z, slope);
+  if (kind == LO_ACT_GELU) return lo_activate<LO_ACT_GELU>(z, slope);
+  if (kind == LO_ACT_SILU) return lo_activate<LO_ACT_SILU>(z, slope);
+#pragma unroll 1
+  for (int i = 0; i < 16; i++) {
+    float y = lo_activation(kind, z[0], slope);
+#pragma unroll
+    for (int j = 0; j < 15; j++) z[j] = z[j + 1];
+    z[15] = y;
+  }
 }
 /* z times the derivative at s */
 LO_FN float4 lo_derivative4(int kind, float4 z, float4 s, float slope) {

@@ -1,6 +1,9 @@
 /* What stands around the main loops: a launch, column sums. */
 #include <config.h>
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/epilogue.cuh"
@@ -9,7 +12,7 @@
 /* More than 48 KB of shared memory, what is declared included, must be asked for, once for each
  * kernel and device. */
 static int allow_shared(const void *kernel, unsigned bytes) {
-  enum { KERNELS = 512, DEVICES = 64 };
+  enum { KERNELS = 1024, DEVICES = 64 };
   static struct {
     const void *kernel;
     unsigned long long devices;
@@ -32,13 +35,62 @@ static int allow_shared(const void *kernel, unsigned bytes) {
   return error;
 }
 
-int lo_cu_launch(const void *kernel, lo_cu_grid grid, const void *params, void *stream) {
+/* ---- Launches that are kept */
+static __thread lo_cu_keeper *keeper;
+
+static void keep(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes) {
+  cudaFunction_t function;
+  lo_cu_kept *l = (lo_cu_kept *)malloc(sizeof *l + bytes);
+  if (!l || cudaGetFuncBySymbol(&function, kernel) != cudaSuccess) {
+    cudaGetLastError();
+    free(l);
+    keeper->failed = 1;
+    return;
+  }
+  l->next = NULL;
+  l->function = function;
+  l->grid = grid;
+  memcpy(l->params, params, bytes);
+  *(keeper->last ? &keeper->last->next : &keeper->first) = l;
+  keeper->last = l;
+}
+
+void lo_cu_keep(lo_cu_keeper *k) {
+  keeper = k;
+}
+
+void lo_cu_forget(lo_cu_keeper *k) {
+  for (lo_cu_kept *l = k->first, *next; l; l = next) {
+    next = l->next;
+    free(l);
+  }
+  k->first = k->last = NULL;
+}
+
+int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes,
+                  void *stream) {
   void *arguments[] = {(void *)params};
   const unsigned declared = 8 * 1024; /* at most */
   int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
   if (error) return error;
-  return cudaLaunchKernel(kernel, dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z),
-                          dim3(grid.threads), arguments, grid.shared, (cudaStream_t)stream);
+  if (keeper) keep(kernel, grid, params, bytes);
+  dim3 blocks((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z);
+  if (grid.cluster_x * grid.cluster_y <= 1)
+    return cudaLaunchKernel(kernel, blocks, dim3(grid.threads), arguments, grid.shared,
+                            (cudaStream_t)stream);
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = grid.cluster_x;
+  cluster.val.clusterDim.y = grid.cluster_y;
+  cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = dim3(grid.threads);
+  config.dynamicSmemBytes = grid.shared;
+  config.stream = (cudaStream_t)stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */

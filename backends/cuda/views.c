@@ -42,6 +42,7 @@ layerops_status lo_cuda_scratch(layerops_context *ctx, int64_t bytes, char **out
   if (!bytes) return LAYEROPS_OK;
   layerops_buffer *buffer;
   LO_TRY(lo_workspace(ctx, bytes + 256, &buffer));
+  lo_cuda(ctx)->scratch = buffer->number;
   *out = (char *)buffer->native + (256 - (uintptr_t)buffer->native % 256) % 256;
   return LAYEROPS_OK;
 }

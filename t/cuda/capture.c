@@ -8,6 +8,7 @@
 
 #include <layerops/layerops.h>
 
+#include "t/any_call.h"
 #include "t/devices.h"
 
 static int is_ok(layerops_status status, const char *what) {
@@ -53,28 +54,6 @@ static layerops_status make_operands(void) {
 
 static layerops_matrix of(int which, int64_t rows, int64_t cols) {
   return layerops_matrix_f32(buffers[which], rows, cols);
-}
-
-/* ---- A call of any operation. */
-typedef struct any_call {
-  layerops_op op;
-  union {
-#define X(name, number) layerops_##name##_args name;
-    LAYEROPS_OP_LIST(X)
-#undef X
-  } args;
-} any_call;
-
-static layerops_status run(const any_call *c) {
-  switch (c->op) {
-#define X(name, number)                                                                            \
-  case LAYEROPS_OP_##name:                                                                         \
-    return layerops_##name(ctx, &c->args.name);
-    LAYEROPS_OP_LIST(X)
-#undef X
-  default:
-    return LAYEROPS_ERROR_INVALID;
-  }
 }
 
 static layerops_bsr *make_bsr(void) {
@@ -131,7 +110,7 @@ static any_call call_of(layerops_op op, const layerops_bsr *bsr) {
 static int capture(const any_call *call, layerops_status *status, CUgraph *graph, size_t *nodes) {
   *nodes = 0;
   if (DRIVER(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL)) return 0;
-  *status = run(call);
+  *status = run_any_call(ctx, call);
   return !DRIVER(cuStreamEndCapture)(stream, graph) &&
          !DRIVER(cuGraphGetNodes)(*graph, NULL, nodes);
 }
@@ -147,7 +126,7 @@ static layerops_status read_results(float results[BUFFERS][LARGEST]) {
 static int launches(CUgraph graph, const any_call *call) {
   static float called[BUFFERS][LARGEST], launched[BUFFERS][LARGEST];
   CUgraphExec exec = NULL;
-  int good = !reset() && !run(call) && !read_results(called) && !reset() &&
+  int good = !reset() && !run_any_call(ctx, call) && !read_results(called) && !reset() &&
              !DRIVER(cuGraphInstantiateWithFlags)(&exec, graph, 0) &&
              !DRIVER(cuGraphLaunch)(exec, stream) && !read_results(launched) &&
              !memcmp(called, launched, sizeof called);
@@ -195,7 +174,7 @@ static void test_recording(const any_call *call) {
   is_ok(layerops_prepare(ctx, call->op, &call->args), "prepared");
   int captured = !DRIVER(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   layerops_status status = layerops_record_begin(ctx);
-  if (!status) status = run(call);
+  if (!status) status = run_any_call(ctx, call);
   if (!status) status = layerops_record_end(ctx, &ours);
   is_ok(status, "recording while the user captures");
   captured = captured && !DRIVER(cuStreamEndCapture)(stream, &graph) &&

@@ -78,5 +78,8 @@ REFUSES(cuCtxGetCurrent)
 REFUSES(cuCtxPushCurrent_v2)
 #endif
 REFUSES(cuCtxPopCurrent_v2)
+REFUSES(cuLaunchKernel)
+REFUSES(cuLaunchKernelEx)
+REFUSES(cuTensorMapEncodeTiled)
 REFUSES(cuStreamGetCtx)
 REFUSES(cuPointerGetAttribute)

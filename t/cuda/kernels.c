@@ -181,7 +181,8 @@ static void test_kernel(const lo_cuda_kernel *k, int device) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     if (!(k->kinds & types[i].kind)) continue;
     try_kernel(k, types[i].type, 1, architecture);
-    if (!k->few) try_kernel(k, types[i].type, 3, architecture);
+    bool splits = !k->few && (!k->boxes || k->meets);
+    if (splits) try_kernel(k, types[i].type, 3, architecture);
   }
 }
 

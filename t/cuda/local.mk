@@ -1,6 +1,6 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/tune
-%C%_capture_SOURCES = %D%/capture.c t/devices.h t/tap.h
+check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
+%C%_capture_SOURCES = %D%/capture.c t/any_call.h t/devices.h t/tap.h
 %C%_capture_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_cuda_SOURCES = %D%/cuda.c
 %C%_cuda_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
@@ -8,6 +8,9 @@ check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/tune
 %C%_kernels_SOURCES = %D%/kernels.c
 %C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_kernels_LDADD = $(inside)
+%C%_repeat_SOURCES = %D%/repeat.c t/any_call.h t/devices.h t/tap.h
+%C%_repeat_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS) -pthread
+%C%_repeat_LDADD = $(inside)
 %C%_tune_SOURCES = %D%/tune.c t/is.h t/scratch.h
 %C%_tune_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_tune_LDADD = $(inside) $(ZLIB_LIBS) -lm

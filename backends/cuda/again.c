@@ -1,0 +1,79 @@
+/* A call that comes again is its launches, as they were made before: none of the operations that
+ * are kept (common/again.c) does anything else on the device. */
+#include <config.h>
+
+#include <stdlib.h>
+
+#include "backends/cuda/cuda.h"
+#include "common/call.h"
+
+typedef struct again {
+  lo_cu_keeper launches;
+  const char *kernel;
+  uint64_t scratch; /* the number of the buffer in which they have scratch memory; 0: none */
+} again;
+
+/* They hold addresses of scratch memory: it must be where it was. */
+static bool can_repeat(layerops_context *ctx, const again *a) {
+  const layerops_buffer *now = ctx->args.workspace ? ctx->args.workspace : ctx->workspace;
+  return a && !a->launches.failed && (!a->scratch || now->number == a->scratch);
+}
+
+static CUresult launch(const lo_cuda_driver *driver, const lo_cu_kept *l, CUstream stream) {
+  const lo_cu_grid *g = &l->grid;
+  void *params[] = {(void *)l->params};
+  unsigned x = (unsigned)g->x, y = (unsigned)g->y, z = (unsigned)g->z;
+  if (g->cluster_x * g->cluster_y <= 1)
+    return driver->cuLaunchKernel((CUfunction)l->function, x, y, z, g->threads, 1, 1, g->shared,
+                                  stream, params, NULL);
+  CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                               .value.clusterDim = {g->cluster_x, g->cluster_y, 1}};
+  CUlaunchConfig config = {.gridDimX = x,
+                           .gridDimY = y,
+                           .gridDimZ = z,
+                           .blockDimX = g->threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = g->shared,
+                           .hStream = stream,
+                           .attrs = &cluster,
+                           .numAttrs = 1};
+  return driver->cuLaunchKernelEx(&config, (CUfunction)l->function, params, NULL);
+}
+
+static layerops_status repeat(layerops_context *ctx, const again *a, const char *what) {
+  const lo_cuda_driver *driver = lo_cuda_driver_get();
+  CUstream stream = (CUstream)lo_cuda(ctx)->stream;
+  ctx->kernel = a->kernel;
+  for (const lo_cu_kept *l = a->launches.first; l; l = l->next) {
+    CUresult error = launch(driver, l, stream);
+    if (error != CUDA_SUCCESS) /* the runtime's numbers are the driver's */
+      return lo_cuda_check(ctx, (int)error, what);
+  }
+  return LAYEROPS_OK;
+}
+
+static layerops_status run_and_keep(layerops_context *ctx, const lo_call *call, again *a) {
+  lo_cuda_state *s = lo_cuda(ctx);
+  s->scratch = 0;
+  lo_cu_keep(&a->launches);
+  layerops_status status = lo_call_dispatch(ctx, call);
+  lo_cu_keep(NULL);
+  a->launches.failed |= status != LAYEROPS_OK;
+  a->kernel = ctx->kernel;
+  a->scratch = s->scratch;
+  return status;
+}
+
+layerops_status lo_cuda_again_run(layerops_context *ctx, const lo_call *call, void **kept) {
+  if (can_repeat(ctx, *kept)) return repeat(ctx, *kept, layerops_op_name(call->op));
+  lo_cuda_again_release(*kept);
+  *kept = calloc(1, sizeof(again));
+  return *kept ? run_and_keep(ctx, call, *kept) : lo_call_dispatch(ctx, call);
+}
+
+void lo_cuda_again_release(void *kept) {
+  again *a = kept;
+  if (a) lo_cu_forget(&a->launches);
+  free(a);
+}

@@ -1,0 +1,102 @@
+/* Hopper's way of moving tiles: boxes of tensors copied by one thread (TMA), barriers in shared
+ * memory that count their bytes, clusters of blocks. Addresses are of shared memory. */
+#ifndef LO_CUDA_TMA_CUH
+#define LO_CUDA_TMA_CUH
+
+#include "backends/cuda/prelude.cuh"
+
+/* ---- Barriers in shared memory: a phase ends when all arrivals and bytes that are expected came.
+ */
+#if __CUDA_ARCH__ >= 900
+LO_FN void lo_mbarrier_init(unsigned barrier, unsigned arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/* Before others, of the cluster too, may use what was initialised. */
+LO_FN void lo_mbarrier_publish() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+LO_FN void lo_mbarrier_arrive_expect(unsigned barrier, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+LO_FN void lo_mbarrier_arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+/* At the barrier in the same place of block `rank` of the cluster. Without a scope: one that takes
+ * in the cluster would wait for all of the thread's memory accesses. */
+LO_FN void lo_mbarrier_arrive_at(unsigned barrier, unsigned rank) {
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %0, %1;\n"
+               "mbarrier.arrive.shared::cluster.b64 _, [r];\n}" ::"r"(barrier),
+               "r"(rank)
+               : "memory");
+}
+/* Until the phase of that parity has ended. A fresh barrier's parity 1 has. */
+LO_FN void lo_mbarrier_wait(unsigned barrier, unsigned parity) {
+  asm volatile("{\n.reg .pred p;\nAGAIN:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+               "@p bra.uni DONE;\nbra.uni AGAIN;\nDONE:\n}" ::"r"(barrier),
+               "r"(parity)
+               : "memory");
+}
+
+/* One thread of a warp, in a way that the compiler knows: what it does needs no loop over lanes. */
+LO_FN bool lo_elect() {
+  unsigned elected;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}"
+               : "=r"(elected));
+  return elected;
+}
+
+/* ---- Clusters */
+LO_FN unsigned lo_cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+LO_FN void lo_cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
+}
+
+/* From the same place in block `rank`. */
+LO_FN float lo_cluster_word(unsigned place, unsigned rank) {
+  float x;
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %1, %2;\n"
+               "ld.shared::cluster.f32 %0, [r];\n}"
+               : "=f"(x)
+               : "r"(place), "r"(rank)
+               : "memory");
+  return x;
+}
+#define LO_CLUSTER_LOAD(TYPE, C)                                                                   \
+  LO_FN void lo_cluster_load(TYPE &q, unsigned place, unsigned rank) {                             \
+    asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %4, %5;\n"                          \
+                 "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [r];\n}"                             \
+                 : C(q.x), C(q.y), C(q.z), C(q.w)                                                  \
+                 : "r"(place), "r"(rank)                                                           \
+                 : "memory");                                                                      \
+  }
+LO_CLUSTER_LOAD(float4, "=f")
+LO_CLUSTER_LOAD(int4, "=r")
+
+/* ---- Boxes: x runs along memory, then y, then z; what lies outside the tensor is zero. */
+LO_FN void lo_box_prefetch(const lo_cu_map *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+/* ALL: to the same place in each block of the cluster whose bit is set, and its barrier there. */
+template <int ALL = 0>
+LO_FN void lo_box_copy(unsigned to, const lo_cu_map *map, unsigned barrier, int x, int y, int z) {
+  if (ALL)
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"((unsigned short)ALL)
+                 : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+                 : "memory");
+}
+#endif
+
+#endif
