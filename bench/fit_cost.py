@@ -13,10 +13,11 @@ import sys
 import numpy as np
 
 SMS, CLOCK, MEMORY = 132, 1755e6, 18  # an H200: what FILE was measured on
-UNITS = [128, 232, 1025, 1390, 695, 1050, 2790]  # cost.c's rates, by enum lo_cuda_unit
+UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096]  # cost.c's, by lo_cuda_unit
 SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1}
 CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "meeting": 3350.0, "each_part": 1220.0,
-             "launch": 3000.0, "copied_a_clock": 16.0, "start": 1500.0}
+             "cluster_meeting": 1500.0, "each_cluster_part": 330.0, "launch": 3000.0,
+             "copied_a_clock": 16.0, "start": 1500.0}
 
 
 class Times:
@@ -26,20 +27,21 @@ class Times:
         kernels, rows = {}, {}
         for line in (line for path in paths for line in open(path)):
             f = line.split()
-            if len(f) == 11 and not f[0].isdigit():
+            if len(f) == 13 and not f[0].isdigit():
                 kernels[f[0]] = [int(x) for x in f[1:]]
             elif len(f) == 9 and f[0].isdigit() and f[4] in kernels:
                 rows[tuple(f[:6])] = f
         rows = list(rows.values())
         self.names = sorted({f[4] for f in rows})
-        self.prior = np.array([kernels[n][7:10] for n in self.names], float).T
+        self.prior = np.array([kernels[n][9:12] for n in self.names], float).T
         self.kernel = np.array([self.names.index(f[4]) for f in rows])
         column = lambda i: np.array([float(f[i]) for f in rows])
         self.m, self.n, self.k = column(0), column(1), column(2)
         self.split, self.slice, self.seconds = column(5), column(6), column(7)
         self.size = np.array([SIZES[f[3]] for f in rows], float)
         of = lambda i: np.array([kernels[f[4]][i] for f in rows], float)
-        unit, bm, bn, self.bk, self.resident, align, few = (of(i) for i in range(7))
+        unit, bm, bn, self.bk, self.resident, align, few, self.cluster, self.meets = (
+            of(i) for i in range(9))
         swap = (few > 0) & ~(self.n < self.m)
         self.bm, self.bn = np.where(swap, bn, bm), np.where(swap, bm, bn)
         self.rate = np.array(UNITS, float)[unit.astype(int)]
@@ -57,17 +59,20 @@ class Times:
         self.relative = self.seconds / self.best[self.product]
 
     def make_terms(self):
-        tiles = np.ceil(self.m / self.bm) * np.ceil(self.n / self.bn)
-        self.each = np.ceil(tiles * self.split / SMS)
+        blocks = np.ceil(self.m / self.bm) * self.cluster * np.ceil(self.n / self.bn) * self.split
+        bm = self.bm / self.cluster
+        self.each = np.ceil(blocks / SMS)
         self.rounds = np.ceil(self.each / self.resident)
         self.steps = np.ceil(self.slice / self.bk)
-        self.work = self.each * self.steps * self.bm * self.bn * self.bk / self.rate
+        self.work = self.each * self.steps * bm * self.bn * self.bk / self.rate
         depth = np.minimum(self.slice, self.k)
-        self.loads = self.each * (self.bm + self.bn) * depth * self.size
+        self.loads = self.each * (bm + self.bn / self.cluster) * depth * self.size
         moved = ((self.m + self.n) * self.k + self.m * self.n) * self.size
         self.memory = moved / (SMS * MEMORY)
-        self.outputs = self.each * self.bm * self.bn
-        self.partials = np.where(self.split > 1, 8 * self.split * self.m * self.n / SMS, 0)
+        self.outputs = self.each * bm * self.bn
+        self.parted = (self.split > 1) & (self.meets == 0)
+        self.met = (self.split > 1) & (self.meets > 0)
+        self.partials = 8 * self.split * self.m * self.n / SMS
 
     def predict(self, p, c):
         """Seconds; p: rate, wait, fixed by kernel."""
@@ -77,8 +82,9 @@ class Times:
         clocks = clocks + c["output"] * self.outputs
         clocks += np.where(self.copied > 0,
                            c["launch"] + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
-        clocks += np.where(self.split > 1, c["meeting"] + c["each_part"] * self.split, 0)
-        clocks += self.partials / c["bytes_a_clock"]
+        clocks += self.parted * (c["meeting"] + c["each_part"] * self.split +
+                                 self.partials / c["bytes_a_clock"])
+        clocks += self.met * (c["cluster_meeting"] + c["each_cluster_part"] * self.split)
         return (clocks + c["start"]) / CLOCK
 
     def regrets(self, predicted):
@@ -94,7 +100,7 @@ def fit(t, chosen, seed=1, turns=12, steps=120):
     weight = np.exp(-np.minimum(t.relative - 1, 3)) * chosen
     p, c = np.maximum(t.prior, [[1], [50], [500]]), dict(CONSTANTS)
     start = p.copy()
-    keep = 0.3  # what a factor of e away from where it began costs a kernel
+    keep = 0.05  # what a factor of e away from where it began costs a kernel
 
     def losses(predicted):
         return weight * np.log(predicted / t.seconds) ** 2

@@ -68,6 +68,11 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
   lo_slice_put(to, make_uint4(w[0], w[1], w[2], w[3]));
 #endif
 }
+LO_FN void lo_slice_copy_word(unsigned to, const char *from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
 /* The first `bytes` of the word from there, and zeros. */
 LO_FN void lo_slice_copy_word(unsigned to, const char *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
@@ -152,21 +157,32 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
     return WORDS ? 0 : (int)(-(lo_i64)row & 3);
   }
   __device__ __forceinline__ void copy(unsigned stage) const {
-    unsigned lane = threadIdx.x % 32, to = stage + lane % 4 * 4, chunk = lane / 4;
-    const char *row = p + lane * 4;
-    int bytes = left - (int)lane * 4;
     bool crooked = !WORDS && (((int)(lo_u64)p | (int)stride) & 3);
     unsigned first[HEADS_EACH]; /* on its way together with the words */
     if (crooked && begins) load_heads(first);
+    if (rows_left == ROWS && left >= 128 + 3)
+      copy_words<true>(stage);
+    else
+      copy_words<false>(stage);
+    if (crooked) put_heads(stage + HEADS, first);
+  }
+  /* WHOLE: all of them are there. */
+  template <bool WHOLE> __device__ __forceinline__ void copy_words(unsigned stage) const {
+    unsigned lane = threadIdx.x % 32, to = stage + lane % 4 * 4, chunk = lane / 4;
+    const char *row = p + lane * 4;
+    int bytes = left - (int)lane * 4;
 #pragma unroll
     for (int l = 0; l < ROWS; l++, row += stride) {
-      int skip = skipped(row), some = bytes - skip;
-      lo_slice_copy_word(to + lo_slice_place(l, chunk), row + skip,
-                         l >= rows_left || some < 0 ? 0
-                         : some < 4                 ? some
-                                                    : 4);
+      int skip = WHOLE ? 0 : skipped(row), some = bytes - skip;
+      const char *from = WORDS ? row : (const char *)(((lo_u64)row + 3) & ~(lo_u64)3);
+      if (WHOLE)
+        lo_slice_copy_word(to + lo_slice_place(l, chunk), from);
+      else
+        lo_slice_copy_word(to + lo_slice_place(l, chunk), from,
+                           l >= rows_left || some < 0 ? 0
+                           : some < 4                 ? some
+                                                      : 4);
     }
-    if (crooked) put_heads(stage + HEADS, first);
   }
   /* A lane has a row's: those of its bytes that lie before the first border, at a word's end. */
   __device__ __forceinline__ void load_heads(unsigned (&first)[HEADS_EACH]) const {

@@ -28,6 +28,7 @@ typedef struct triple {
   const void *kernel[2][2]; /* A transposed, B transposed */
   unsigned threads;
   int bytes; /* of shared memory */
+  bool meets; /* parts of k in a cluster */
 } triple;
 
 /* LO_CU_TRIPLE_TILES, then LO_CU_TRIPLE_WGMMA_TILES. */
@@ -38,13 +39,13 @@ static const triple triples[] = {
 #define X(BM, BN, WM, WN, BLOCKS, ...)                                                             \
   {KERNELS(triple_mma_kernel, BM, BN, WM, WN, BLOCKS),                                             \
    lo_triple_mma_core<BM, BN, WM, WN, false, false>::THREADS,                                      \
-   lo_triple_mma_core<BM, BN, WM, WN, false, false>::BYTES},
+   lo_triple_mma_core<BM, BN, WM, WN, false, false>::BYTES, false},
     LO_CU_TRIPLE_TILES(X)
 #undef X
 #define X(BM, BN, STAGES, BLOCKS, ...)                                                             \
   {KERNELS(triple_wgmma_kernel, BM, BN, STAGES, BLOCKS),                                           \
    lo_triple_wgmma_core<BM, BN, STAGES, false, false>::THREADS,                                    \
-   lo_triple_wgmma_core<BM, BN, STAGES, false, false>::BYTES},
+   lo_triple_wgmma_core<BM, BN, STAGES, false, false>::BYTES, true},
         LO_CU_TRIPLE_WGMMA_TILES(X)
 #undef X
 #undef KERNELS
@@ -52,6 +53,10 @@ static const triple triples[] = {
 
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   const triple *t = &triples[number];
+  if (t->meets) {
+    grid.cluster_x = 1;
+    grid.cluster_y = (unsigned)p->split;
+  }
   grid.threads = t->threads;
   grid.shared = (unsigned)t->bytes;
   return lo_cu_launch(t->kernel[!p->a.k_inner][p->b.k_inner != 0], grid, p, stream);

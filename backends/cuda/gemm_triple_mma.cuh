@@ -26,6 +26,7 @@ LO_FN void lo_triple_matrices(unsigned (&r)[4], unsigned address) {
 template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct lo_triple_mma_core {
   typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
+  static constexpr bool MEETS = false;
   static constexpr int BM = BM_, BN = BN_, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int BYTES = 2 * (T::STAGE + T::PARTS), STAGE = T::STAGE / 4;
   static constexpr int MA = WM / 16, NB = WN / 8, GROUP = MA < 2 ? 1 : 2; /* rows at a time */
@@ -140,8 +141,10 @@ template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct l
     lo_triple_commit();
   }
 
-  template <class Quad, class One>
-  __device__ __forceinline__ void drain(char *shared, bool singly, Quad each_quad, One each) {
+  template <class Quad, class One, class Row>
+  __device__ __forceinline__ void drain(const lo_cu_gemm &p, char *shared, Quad each_quad, One each,
+                                        const float *, Row) {
+    bool singly = lo_is_stored_singly(p);
     float *mine = (float *)(shared + threadIdx.x / 32 * drain_t::BYTES);
 #pragma unroll 1
     for (int pass = 0; pass < MA; pass++) {

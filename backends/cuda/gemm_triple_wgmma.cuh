@@ -4,6 +4,7 @@
 #ifndef LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
 #define LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
 
+#include "backends/cuda/tma.cuh"
 #include "backends/cuda/triple.cuh"
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
@@ -60,6 +61,7 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
   typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
   static constexpr int BM = BM_, BN = BN_, PRODUCERS = 128, THREADS = PRODUCERS + 2 * BM;
+  static constexpr bool MEETS = true;
   static constexpr int STAGES = STAGES_, SETS = 2; /* of f32, of parts */
   static constexpr int EACH = BN / 2;              /* a thread's outputs */
   static constexpr int BYTES = SETS * T::PARTS + STAGES * T::STAGE, STAGE = T::STAGE / 4;
@@ -153,16 +155,51 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
   }
 
   /* All threads, those that hold no sums too. */
-  template <class Quad, class One>
-  __device__ __forceinline__ void drain(char *shared, bool singly, Quad each_quad, One each) {
+  template <class Quad, class One, class Row>
+  __device__ __forceinline__ void drain(const lo_cu_gemm &p, char *shared, Quad each_quad, One each,
+                                        const float *row_sums, Row each_row) {
     float *rows = (float *)shared;
     if (!produces())
 #pragma unroll
       for (int j = 0; j < BN / 8; j++)
         drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
                      acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    if (p.split > 1) {
+      meet(p.split, rows, each_quad, row_sums, each_row);
+      return;
+    }
     __syncthreads();
-    drain_t::template hand_out<BM, THREADS>(rows, 0, 0, singly, each_quad, each);
+    drain_t::template hand_out<BM, THREADS>(rows, 0, 0, lo_is_stored_singly(p), each_quad, each);
+  }
+  /* Each block of the cluster adds the parts of every `split`th row, in their order; the first one
+   * those of the sums by row. */
+  template <class Quad, class Row>
+  static __device__ __forceinline__ void meet(int split, const float *rows, Quad each_quad,
+                                              const float *row_sums, Row each_row) {
+#if __CUDA_ARCH_FEAT_SM90_ALL
+    constexpr int QUADS = BN / 4;
+    lo_cluster_sync();
+#pragma unroll 1
+    for (int v = threadIdx.x; v / QUADS * split + (int)blockIdx.y < BM; v += THREADS) {
+      int line = v / QUADS * split + blockIdx.y, quad = v % QUADS * 4;
+      unsigned place = (unsigned)__cvta_generic_to_shared(rows + line * drain_t::PITCH + quad);
+      float4 sum, part;
+      lo_cluster_load(sum, place, 0);
+#pragma unroll 4
+      for (int i = 1; i < split; i++) {
+        lo_cluster_load(part, place, i);
+        sum = lo_add4(sum, part);
+      }
+      each_quad(line, quad, sum);
+    }
+    for (int r = threadIdx.x; r < BM && row_sums && !blockIdx.y; r += THREADS) {
+      float sum = 0;
+      for (int i = 0; i < split; i++)
+        sum += lo_cluster_word((unsigned)__cvta_generic_to_shared(row_sums + r), i);
+      each_row(r, sum);
+    }
+    lo_cluster_sync();
+#endif
   }
 };
 

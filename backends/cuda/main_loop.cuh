@@ -73,25 +73,32 @@ struct lo_whole_block {
 };
 
 /* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
- * order of the threads. op(A) is transposed: a thread's elements lie along m. */
-template <class Core, class Meet = lo_whole_block, int WIDTH>
-LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
-                         lo_i64 row0) {
+ * order of the threads. op(A) is transposed: a thread's elements lie along m. each(row, sum) */
+template <class Core, class Meet = lo_whole_block, int WIDTH, class Each>
+LO_FN void lo_drain_rows(float *shared, const float (&sums)[WIDTH], Each each) {
   constexpr int EACH = Core::BM / WIDTH, LINES = Core::THREADS / EACH;
   static_assert(LINES * Core::BM <= 2 * Core::STAGE, "shared memory");
   float *line = shared + threadIdx.x / EACH * Core::BM + threadIdx.x % EACH * WIDTH;
 #pragma unroll
   for (int i = 0; i < WIDTH; i++) line[i] = sums[i];
   Meet::sync();
-  for (int r = threadIdx.x; r < Core::BM && row0 + r < p.m; r += Core::THREADS) {
+  for (int r = threadIdx.x; r < Core::BM; r += Core::THREADS) {
     float sum = 0;
     for (int i = 0; i < LINES; i++) sum += shared[i * Core::BM + r];
+    each(r, sum);
+  }
+  Meet::sync();
+}
+template <class Core, class Meet = lo_whole_block, int WIDTH>
+LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
+                         lo_i64 row0) {
+  lo_drain_rows<Core, Meet>(shared, sums, [&](int r, float sum) {
+    if (row0 + r >= p.m) return;
     if (p.split > 1)
       p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
     else
       lo_finish_row_sum(p.e, beta, row0 + r, sum);
-  }
-  Meet::sync();
+  });
 }
 
 /* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
@@ -181,12 +188,15 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
   __shared__ __align__(16) float bias[Core::BN];
   __shared__ __align__(16) int columns[Core::INTEGER ? Core::BN : 4];
   lo_i64 tm, tn;
+  lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
   bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
-  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  bool plain = !Core::INTEGER && p.plain.c;
+  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
+  float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
+  if (alpha == 0.0f) k_count = 0; /* does not read the operands; sums by row come with alpha = 1 */
   lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     A a(p.a, l, row0, k0, k_count);
@@ -196,7 +206,6 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
         p, a, b, (k_count + Core::BK - 1) / Core::BK, whole ? k_count / Core::BK : 0, sum, {}};
     Core core;
     lo_main_loop(core, shared, it);
-    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     if (sum) lo_drain_sums<Core>(p, shared, it.sums, beta, row0);
     if (Core::INTEGER && p.e.zero_a.p) core.column_sums(columns);
     core.drain(shared, [&](int r, int c, sum4 quad) {
@@ -205,6 +214,10 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
       if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns + c), row);
       if (p.split > 1)
         *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
+      else if (plain)
+        lo_plain_quad(p.plain, quad, *(const float4 *)(bias + c),
+                      l * p.plain.batch_stride + row * p.plain.stride + col,
+                      lo_quad_count(p.n, col));
       else
         lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
                    lo_quad_count(p.n, col));

@@ -183,13 +183,14 @@ typedef struct lo_cu_bsr {
 
 /* The tiles of small grids: a warp has WM x WN outputs and one of SLICES slices of their k, in
  * STAGES stages of 128 bytes; a block takes (WM + WN) 132 STAGES bytes of shared memory for each of
- * its warps at most. BLOCKS fit on an SM. X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
+ * its warps at most. BLOCKS fit on an SM. X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
 #define LO_CU_SLICED_TILES(X)                                                                      \
-  X(16, 16, 16, 16, 8, 2, 3)                                                                       \
-  X(16, 32, 16, 32, 8, 1, 3)                                                                       \
-  X(32, 32, 32, 32, 8, 1, 2)                                                                       \
-  X(64, 32, 64, 32, 4, 1, 2)                                                                       \
-  X(64, 64, 32, 32, 1, 2, 3)
+  X(16x16, 16, 16, 16, 16, 8, 2, 3)                                                                \
+  X(16x32, 16, 32, 16, 32, 8, 1, 3)                                                                \
+  X(32x32, 32, 32, 32, 32, 8, 1, 2)                                                                \
+  X(32x32_s4, 32, 32, 32, 32, 4, 1, 4)                                                             \
+  X(64x32, 64, 32, 64, 32, 4, 1, 2)                                                                \
+  X(64x64, 64, 64, 16, 32, 1, 1, 3)
 
 /* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
 enum {

@@ -203,7 +203,7 @@ template <int BM_, int BN_, bool TRANS_A, bool TRANS_B> struct lo_triple_tile {
 
 /* ---- What is not finite, by ordinary cores. A NaN stays one, so the rest need not be read. */
 LO_FN float lo_plain_dot(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 col, lo_i64 k0,
-                         int k_count) {
+                         lo_i64 k_count) {
   lo_i64 step_a = p.a.k_inner ? 1 : p.a.stride, step_b = p.b.k_inner ? 1 : p.b.stride;
   const float *a = (const float *)p.a.p + batch * p.a.batch_stride +
                    row * (p.a.k_inner ? p.a.stride : 1) + k0 * step_a;
@@ -211,14 +211,15 @@ LO_FN float lo_plain_dot(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 c
                    col * (p.b.k_inner ? p.b.stride : 1) + k0 * step_b;
   float sum = 0.0f;
 #pragma unroll 1
-  for (int k = 0; k < k_count && sum == sum; k++, a += step_a, b += step_b) sum = fmaf(*a, *b, sum);
+  for (lo_i64 k = 0; k < k_count && sum == sum; k++, a += step_a, b += step_b)
+    sum = fmaf(*a, *b, sum);
   return sum;
 }
 LO_FN bool lo_is_finite(float x) {
   return x - x == 0.0f;
 }
 LO_FN float4 lo_triple_check(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
-                             lo_i64 k0, int k_count) {
+                             lo_i64 k0, lo_i64 k_count) {
   if (lo_is_finite(q.x) && lo_is_finite(q.y) && lo_is_finite(q.z) && lo_is_finite(q.w)) return q;
 #pragma unroll 1
   for (int i = 0; i < 4; i++) {
@@ -229,7 +230,8 @@ LO_FN float4 lo_triple_check(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64
 }
 
 /* A core: BM x BN outputs by THREADS threads, BYTES of shared memory; run() multiplies, drain()
- * hands its sums out. grid: as lo_gemm's */
+ * hands its sums out, in quads or `singly`. Where it MEETS, the blocks of all parts of a tile are a
+ * cluster: drain() then hands out a share of the sums over them. grid: as lo_gemm's */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &p) {
   extern __shared__ __align__(1024) char triple_memory[];
   __shared__ __align__(16) float bias[Core::BN];
@@ -243,15 +245,23 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
   float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
   if (alpha == 0.0f) k_count = 0; /* does not read the operands */
   lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+  __shared__ float row_sums[Core::MEETS && TRANS_A ? Core::BM : 1];
+  bool apart = p.split > 1 && !Core::MEETS; /* parts pass through memory */
+  lo_i64 whole_k = alpha == 0.0f ? 0 : p.k;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
     core.run(p, triple_memory, l, row0, col0, k0, k_count);
-    if (sum) lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, beta, row0);
+    if (sum && p.split > 1 && Core::MEETS)
+      lo_drain_rows<Core>((float *)triple_memory, core.sums,
+                          [&](int r, float x) { row_sums[TRANS_A ? r : 0] = x; });
+    else if (sum)
+      lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, beta, row0);
     auto finish_quad = [&](int r, int c, float4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) return;
-      quad = lo_triple_check(p, quad, l, row, col, k0, k_count);
-      if (p.split > 1)
+      quad = apart ? lo_triple_check(p, quad, l, row, col, k0, k_count)
+                   : lo_triple_check(p, quad, l, row, col, 0, whole_k);
+      if (apart)
         *(float4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
       else if (plain)
         lo_plain_quad(p.plain, quad, *(const float4 *)(bias + c),
@@ -260,14 +270,17 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
         lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
                    lo_quad_count(p.n, col));
     };
-    auto finish_one = [&](int r, int c, float sum) {
+    auto finish_one = [&](int r, int c, float x) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) return;
-      if (!lo_is_finite(sum)) sum = lo_plain_dot(p, l, row, col, k0, k_count);
-      lo_plain_one(p.plain, sum, bias[c], l * p.plain.batch_stride + row * p.plain.stride + col);
+      if (!lo_is_finite(x)) x = lo_plain_dot(p, l, row, col, 0, whole_k);
+      lo_plain_one(p.plain, x, bias[c], l * p.plain.batch_stride + row * p.plain.stride + col);
     };
-    core.drain(triple_memory, lo_is_stored_singly(p), finish_quad, finish_one);
-    if (p.split > 1 && lo_comes_last(p, l))
+    auto finish_row = [&](int r, float x) {
+      if (row0 + r < p.m) lo_finish_row_sum(p.e, beta, row0 + r, x);
+    };
+    core.drain(p, triple_memory, finish_quad, finish_one, sum ? row_sums : NULL, finish_row);
+    if (apart && lo_comes_last(p, l))
       lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, sum);
     __syncthreads();
   }
