@@ -56,19 +56,18 @@ template <class T, int BLOCKS>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     bsr_kernel(const __grid_constant__ lo_cu_bsr p) {
   __shared__ __align__(128) float shared[T::WORDS];
-  __shared__ __align__(16) float bias[T::BN];
+  __shared__ __align__(16) lo_tile_columns<T::BN, false> columns;
   lo_i64 tm, block_row;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.block_rows, tm, block_row);
   lo_i64 row0 = tm * T::BM, col0 = block_row * T::BN;
-  lo_stage_bias<T::BN>(p.e, bias, col0, col0 + T::BN);
+  columns.stage(p.e, col0, T::BN);
   bsr_steps<T, T::BN> it(p, row0, block_row);
   if (lo_scalar_float(p.e.alpha) == 0.0f) it.steps = 0;
   lo_simt_core<float, T> core;
   lo_main_loop(core, shared, it);
-  float alpha = lo_scalar_float(p.e.alpha);
+  lo_ending end = lo_ending_of(p.e, 0, false);
   core.drain(shared, [&](int r, int c, float4 quad) {
-    if (row0 + r < p.m)
-      lo_epilogue4(p.e, alpha, 0.0f, quad, *(const float4 *)(bias + c), 0, row0 + r, col0 + c, 4);
+    if (row0 + r < p.m) lo_finish_quad(end, columns.template at<4>(c), quad, row0 + r, col0 + c, 4);
   });
 }
 

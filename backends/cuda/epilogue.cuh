@@ -1,5 +1,12 @@
-/* All that follows a product, for four neighbours of a row. The kinds of activation and storage are
- * uniform over the launch. */
+/* All that follows the sums of a product. Every main loop ends here, so all of them give the same
+ * bits: rounding is spelled out, and nothing is fused that is not said to be.
+ *
+ * A lane finishes N pieces of V neighbours of a row, STEP rows apart, all N through one stage after
+ * the other: what is asked of the parameters is asked once for N pieces, their loads are on their
+ * way together, and their arithmetic overlaps.
+ *
+ *   lo_finish_warp   a warp's sums that lie in shared memory
+ *   lo_finish_quad   four neighbours that a thread holds */
 #ifndef LO_CUDA_EPILOGUE_CUH
 #define LO_CUDA_EPILOGUE_CUH
 
@@ -8,224 +15,529 @@
 LO_FN float4 lo_add4(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
-
 LO_FN int4 lo_add4(int4 a, int4 b) {
   return make_int4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* acc is the sum of products, bias the quad's, which is used where there is one. Rounding is
- * spelled out, so that every kernel gives the same bits. */
-LO_FN void lo_epilogue4(const lo_cu_epilogue &e, float alpha, float beta, float4 acc, float4 bias,
-                        lo_i64 batch, lo_i64 row, lo_i64 col, int count) {
-  lo_i64 at_c = batch * e.c.batch_stride + row * e.c.stride + col;
-  float4 z = make_float4(__fmul_rn(alpha, acc.x), __fmul_rn(alpha, acc.y), __fmul_rn(alpha, acc.z),
-                         __fmul_rn(alpha, acc.w));
-  if (beta != 0.0f) {
-    float4 c = lo_load4(e.c, at_c, count);
-    z = make_float4(__fmaf_rn(beta, c.x, z.x), __fmaf_rn(beta, c.y, z.y), __fmaf_rn(beta, c.z, z.z),
-                    __fmaf_rn(beta, c.w, z.w));
+template <class Sum> static constexpr bool lo_integers = false;
+template <> constexpr bool lo_integers<int> = true;
+
+/* What is left from `first` on, at most `most`. */
+LO_FN int lo_left(lo_i64 extent, lo_i64 first, int most) {
+  return extent - first < most ? (int)(extent - first) : most;
+}
+
+/* ---- Vectors beside a product. */
+LO_FN float lo_load(const lo_cu_vector &v, lo_i64 at) {
+  if (v.type == LO_TYPE_F32) return ((const float *)v.p)[at];
+  return lo_from_16(((const unsigned short *)v.p)[at], v.type == LO_TYPE_BF16);
+}
+/* The bias of a column; -0, which changes no sum, where there is none. */
+LO_FN float lo_bias_of(const lo_cu_epilogue &e, lo_i64 col) {
+  return e.bias.p ? lo_load(e.bias, e.bias.one ? 0 : col) : -0.0f;
+}
+/* The scale of a column of 8-bit integers, with op(A)'s where that is one for all rows. */
+LO_FN float lo_scale_of(const lo_cu_epilogue &e, lo_i64 col) {
+  float a = e.scale_a.p && e.scale_a.one ? *(const float *)e.scale_a.p : 1.0f;
+  float b = e.scale_b.p ? ((const float *)e.scale_b.p)[e.scale_b.one ? 0 : col] : 1.0f;
+  return __fmul_rn(a, b);
+}
+LO_FN float lo_divisor_of(const lo_cu_epilogue &e) {
+  return e.scale_c.p ? *(const float *)e.scale_c.p : 1.0f;
+}
+
+/* ---- Division by one number, for 8-bit integers.
+ *
+ * The quotient is rounded as a division rounds it wherever an integer depends on that. With r the
+ * rounded reciprocal of s and r + low that of twice the digits, q = z r + z low is less than a unit
+ * from z / s; then z - q s is exact, and q + (z - q s) r is the rounded quotient (Markstein). Held
+ * at +-512, where all saturate, nothing overflows but in the last step; below 1/4 all are 0. For s
+ * from 2^-100 to 2^100 no digit underflows. */
+typedef struct lo_divisor {
+  float s, r, low;
+  bool ordinary;
+} lo_divisor;
+LO_FN lo_divisor lo_divisor_by(float s) {
+  float r = __frcp_rn(s), size = fabsf(s);
+  return {s, r, __fmul_rn(__fmaf_rn(-s, r, 1.0f), r), size >= 0x1p-100f && size <= 0x1p+100f};
+}
+LO_FN float lo_quotient(const lo_divisor &d, float z) {
+  float q = __fmaf_rn(z, d.r, __fmul_rn(z, d.low));
+  q = fminf(fmaxf(q, -512.0f), 512.0f);
+  return __fmaf_rn(__fmaf_rn(-q, d.s, z), d.r, q);
+}
+
+/* ---- What belongs to V neighbouring columns; all but the bias is of 8-bit integers. */
+template <int V> struct lo_columns {
+  float bias[V], scale[V];
+  int sums[V]; /* over k of op(B)'s columns */
+  lo_divisor divisor;
+};
+
+/* What belongs to the columns of a tile, in shared memory since the kernel began: at the end it
+ * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
+ * column each. */
+template <int BN_, bool INTEGER_> struct lo_tile_columns {
+  static constexpr int BN = BN_;
+  static constexpr bool INTEGER = INTEGER_;
+  float bias[BN], scale[INTEGER ? BN : 4];
+  int sums[INTEGER ? BN : 4];
+  lo_divisor divisor;
+
+  struct column_t {
+    float bias, scale, divisor;
+  };
+  /* Of the first `count` columns, which are there. On their way: store() waits for them. */
+  static __device__ __forceinline__ column_t load(const lo_cu_epilogue &e, lo_i64 col0, int count) {
+    column_t c = {-0.0f, 1.0f, 1.0f};
+    int i = threadIdx.x;
+    if (i >= count) return c;
+    c.bias = lo_bias_of(e, col0 + i);
+    if (INTEGER) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
+    return c;
   }
-  if (e.bias.p) z = lo_add4(z, bias);
-  if (e.preact.p) lo_store4(e.preact, row * e.preact.stride + col, count, z);
-  if (e.activation != LO_ACT_IDENTITY) z = lo_activation4(e.activation, z, e.slope);
-  if (e.derivative != LO_ACT_IDENTITY) {
-    float4 s = lo_load4(e.saved, row * e.saved.stride + col, count);
-    z = lo_derivative4(e.derivative, z, s, e.derivative_slope);
+  /* By all threads of the block, which meet before they read. */
+  __device__ __forceinline__ void store(const column_t &c) {
+    int i = threadIdx.x;
+    if (i >= BN) return;
+    bias[i] = c.bias;
+    if (INTEGER) scale[INTEGER ? i : 0] = c.scale;
+    if (INTEGER && i == 0) divisor = lo_divisor_by(c.divisor);
   }
-  if (e.residual.p) z = lo_add4(z, lo_load4(e.residual, row * e.residual.stride + col, count));
-  if (e.scale_c.p) {
-    float s = lo_load(e.scale_c, 0);
-    z = make_float4(__fdiv_rn(z.x, s), __fdiv_rn(z.y, s), __fdiv_rn(z.z, s), __fdiv_rn(z.w, s));
+  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
+    store(load(e, col0, count));
   }
-  lo_store4(e.c, at_c, count, z);
-}
-
-/* What most products end with, in few instructions: alpha, a bias, ReLU or nothing, whole quads. */
-LO_FN bool lo_epilogue_plain(const lo_cu_epilogue &e, float beta) {
-  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
-         e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
-         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
-}
-
-/* ---- Products of 8-bit integers. A vector of one element stands for all. */
-LO_FN lo_i64 lo_of_row(const lo_cu_view &v, lo_i64 row) {
-  return v.cols == 1 ? 0 : row;
-}
-
-/* sum (a - zero) b = sum a b - zero sum b; columns: the sums of b. Wraps around as the sums do. */
-LO_FN int4 lo_shift4(const lo_cu_epilogue &e, int4 acc, int4 columns, lo_i64 row) {
-  if (!e.zero_a.p) return acc;
-  int zero = -((const int *)e.zero_a.p)[lo_of_row(e.zero_a, row)];
-  return make_int4(acc.x + zero * columns.x, acc.y + zero * columns.y, acc.z + zero * columns.z,
-                   acc.w + zero * columns.w);
-}
-LO_FN float4 lo_shift4(const lo_cu_epilogue &, float4 acc, int4, lo_i64) {
-  return acc;
-}
-
-LO_FN float4 lo_scale4(const lo_cu_epilogue &e, int4 acc, lo_i64 row, lo_i64 col, int count) {
-  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
-  float4 b = make_float4(a, a, a, a);
-  if (e.scale_b.p) {
-    float s = lo_load(e.scale_b, 0);
-    b = e.scale_b.cols == 1 ? make_float4(s, s, s, s) : lo_load4(e.scale_b, col, count);
-    b = make_float4(a * b.x, a * b.y, a * b.z, a * b.w);
+  /* By `threads` threads, of which this is number `thread`, some columns each. */
+  __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count, int thread,
+                                        int threads) {
+#pragma unroll 1
+    for (int i = thread; i < BN; i += threads) {
+      bias[i] = i < count ? lo_bias_of(e, col0 + i) : -0.0f;
+      if (INTEGER) scale[INTEGER ? i : 0] = i < count ? lo_scale_of(e, col0 + i) : 1.0f;
+    }
+    if (INTEGER && thread == 0) divisor = lo_divisor_by(lo_divisor_of(e));
   }
-  return make_float4(b.x * (float)acc.x, b.y * (float)acc.y, b.z * (float)acc.z,
-                     b.w * (float)acc.w);
+  template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
+    lo_columns<V> c;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      c.bias[v] = bias[column + v];
+      c.scale[v] = INTEGER ? scale[INTEGER ? column + v : 0] : 1.0f;
+      c.sums[v] = INTEGER ? sums[INTEGER ? column + v : 0] : 0;
+    }
+    if (INTEGER) c.divisor = divisor;
+    return c;
+  }
+};
+/* ---- Elements in memory: V neighbours, `whole` at once, else the first `count` one by one. */
+template <int V> LO_FN void lo_put_f32(char *p, const float (&z)[V], bool whole, int count) {
+  if (V == 4 && whole) {
+    lo_store_words(p, make_float4(z[0], z[1 % V], z[2 % V], z[3 % V]));
+    return;
+  }
+#pragma unroll
+  for (int v = 0; v < V; v++)
+    if (v < count) ((float *)p)[v] = z[v];
 }
-
-LO_FN void lo_store_sums(const lo_cu_view &v, lo_i64 at, int count, int4 acc) {
-  int *p = (int *)v.p + at;
-  p[0] = acc.x;
-  if (count > 1) p[1] = acc.y;
-  if (count > 2) p[2] = acc.z;
-  if (count > 3) p[3] = acc.w;
-}
-
-/* The epilogue by the kind of the sums. */
-LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, float4 acc, float4 bias,
-                      lo_i64 batch, lo_i64 row, lo_i64 col, int count) {
-  lo_epilogue4(e, alpha, beta, acc, bias, batch, row, col, count);
-}
-LO_FN void lo_finish4(const lo_cu_epilogue &e, float alpha, float beta, int4 acc, float4 bias,
-                      lo_i64 batch, lo_i64 row, lo_i64 col, int count) {
-  if (e.c.type == LO_TYPE_I32)
-    lo_store_sums(e.c, batch * e.c.batch_stride + row * e.c.stride + col, count, acc);
-  else
-    lo_epilogue4(e, alpha, beta, lo_scale4(e, acc, row, col, count), bias, batch, row, col, count);
-}
-
-/* ---- The plain epilogue: the same bits as the long one gives. */
-LO_FN void lo_plain_store_quad(const lo_cu_plain &e, lo_i64 at, int count, float4 z) {
-  if (e.type == LO_TYPE_F32) {
-    float *c = (float *)e.c + at;
-    if (e.vector && count >= 4) {
-      *(float4 *)c = z;
+template <int V>
+LO_FN void lo_put_16(char *p, const float (&z)[V], int bf16, bool whole, int count) {
+  if (V == 4) {
+    uint2 u = lo_to_16x4(make_float4(z[0], z[1 % V], z[2 % V], z[3 % V]), bf16);
+    if (whole) {
+      lo_store_words(p, u);
       return;
     }
-    if (count > 0) c[0] = z.x;
-    if (count > 1) c[1] = z.y;
-    if (count > 2) c[2] = z.z;
-    if (count > 3) c[3] = z.w;
+    const unsigned short h[4] = {(unsigned short)u.x, (unsigned short)(u.x >> 16),
+                                 (unsigned short)u.y, (unsigned short)(u.y >> 16)};
+#pragma unroll
+    for (int v = 0; v < 4; v++)
+      if (v < count) ((unsigned short *)p)[v] = h[v];
   } else {
-    unsigned short *c = (unsigned short *)e.c + at;
-    uint2 h = lo_to_16x4(z, e.type == LO_TYPE_BF16);
-    if (e.vector && count >= 4) {
-      *(uint2 *)c = h;
-      return;
-    }
-    if (count > 0) c[0] = (unsigned short)h.x;
-    if (count > 1) c[1] = (unsigned short)(h.x >> 16);
-    if (count > 2) c[2] = (unsigned short)h.y;
-    if (count > 3) c[3] = (unsigned short)(h.y >> 16);
+#pragma unroll
+    for (int v = 0; v < V; v++)
+      if (v < count) ((unsigned short *)p)[v] = lo_to_16(z[v], bf16);
   }
 }
-LO_FN void lo_plain_quad(const lo_cu_plain &e, float4 acc, float4 bias, lo_i64 at, int count) {
-  float4 z = make_float4(__fmul_rn(e.alpha, acc.x), __fmul_rn(e.alpha, acc.y),
-                         __fmul_rn(e.alpha, acc.z), __fmul_rn(e.alpha, acc.w));
-  if (e.bias) z = lo_add4(z, bias);
-  if (e.activation == LO_ACT_RELU)
-    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
-                    z.w < 0 ? 0.0f : z.w);
-  else if (e.activation != LO_ACT_IDENTITY)
-    z = lo_activation4(e.activation, z, e.slope);
-  lo_plain_store_quad(e, at, count, z);
+template <int V>
+LO_FN void lo_put_8(char *p, const float (&z)[V], int is_unsigned, bool whole, int count) {
+  if (V == 4) {
+    unsigned u = lo_to_8x4(make_float4(z[0], z[1 % V], z[2 % V], z[3 % V]), is_unsigned);
+    if (whole) {
+      *(unsigned *)p = u;
+      return;
+    }
+#pragma unroll
+    for (int v = 0; v < 4; v++)
+      if (v < count) p[v] = (char)(u >> 8 * v);
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; v++)
+      if (v < count) p[v] = (char)lo_to_8(z[v], is_unsigned);
+  }
 }
-LO_FN void lo_plain_quad(const lo_cu_plain &, int4, float4, lo_i64, int) {} /* never plain */
 
-/* The same for one element, with ReLU or nothing: where C's quads may not be moved at once,
- * neighbours are better stored by neighbouring threads. */
-LO_FN void lo_plain_one(const lo_cu_plain &e, float acc, float bias, lo_i64 at) {
-  float z = __fmul_rn(e.alpha, acc);
-  if (e.bias) z += bias;
-  if (e.activation == LO_ACT_RELU) z = z < 0 ? 0.0f : z;
-  if (e.type == LO_TYPE_F32)
-    ((float *)e.c)[at] = z;
+/* Where pieces lie: of a lane's rows the first `rows` STEP-th are there; of a piece's elements the
+ * first `count`, to be moved at once where `whole`. */
+typedef struct lo_pieces {
+  lo_i64 row, col;
+  int rows, count;
+  bool whole;
+} lo_pieces;
+
+LO_FN int lo_size_of(int type) {
+  return type == LO_TYPE_F32 || type == LO_TYPE_I32 ? 4 : type <= LO_TYPE_BF16 ? 2 : 1;
+}
+
+#define LO_EACH_PIECE                                                                              \
+  _Pragma("unroll") for (int n = 0; n < N; n++, p += step) if (n * STEP < at.rows)
+#define LO_EACH_ELEMENT                                                                            \
+  _Pragma("unroll") for (int n = 0; n < N; n++) _Pragma("unroll") for (int v = 0; v < V; v++)
+
+/* Pieces of a matrix of floats; what is not there is 0. */
+template <int N, int V, int STEP>
+LO_FN void lo_get(float (&z)[N][V], const void *matrix, lo_i64 stride, int type,
+                  const lo_pieces &at) {
+  int size = lo_size_of(type);
+  const char *p = (const char *)matrix + (at.row * stride + at.col) * size;
+  lo_i64 step = STEP * stride * size;
+  LO_EACH_ELEMENT z[n][v] = 0.0f;
+  if (type == LO_TYPE_F32) {
+    LO_EACH_PIECE {
+      if (V == 4 && at.whole) {
+        float4 f = *(const float4 *)p;
+        z[n][0] = f.x, z[n][1 % V] = f.y, z[n][2 % V] = f.z, z[n][3 % V] = f.w;
+      } else {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+          if (v < at.count) z[n][v] = ((const float *)p)[v];
+      }
+    }
+    return;
+  }
+  unsigned short h[N][V] = {};
+  LO_EACH_PIECE {
+    if (V == 4 && at.whole) {
+      uint2 u = *(const uint2 *)p;
+      h[n][0] = (unsigned short)u.x, h[n][1 % V] = (unsigned short)(u.x >> 16);
+      h[n][2 % V] = (unsigned short)u.y, h[n][3 % V] = (unsigned short)(u.y >> 16);
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; v++)
+        if (v < at.count) h[n][v] = ((const unsigned short *)p)[v];
+    }
+  }
+  if (type == LO_TYPE_BF16) {
+    LO_EACH_ELEMENT z[n][v] = lo_from_bf16(h[n][v]);
+  } else {
+    LO_EACH_ELEMENT z[n][v] = lo_from_f16(h[n][v]);
+  }
+}
+template <int N, int V, int STEP>
+LO_FN void lo_put_floats(const float (&z)[N][V], char *p, lo_i64 step, int type,
+                         const lo_pieces &at) {
+  if (type == LO_TYPE_F32) {
+    LO_EACH_PIECE lo_put_f32(p, z[n], at.whole, at.count);
+  } else if (type == LO_TYPE_F16) {
+    LO_EACH_PIECE lo_put_16(p, z[n], 0, at.whole, at.count);
+  } else {
+    LO_EACH_PIECE lo_put_16(p, z[n], 1, at.whole, at.count);
+  }
+}
+
+/* The first piece goes last, so that a rolled loop over the pieces works on the first: no register
+ * is indexed. */
+template <int N, int V> LO_FN void lo_turn(float (&z)[N][V]) {
+  float first[V];
+#pragma unroll
+  for (int v = 0; v < V; v++) {
+    first[v] = z[0][v];
+#pragma unroll
+    for (int n = 0; n + 1 < N; n++) z[n][v] = z[n + 1][v];
+    z[N - 1][v] = first[v];
+  }
+}
+
+/* ---- Activations: V long chains of arithmetic side by side in one switch. A kind that is not
+ * named here is asked for by each element. */
+#define LO_KINDS(CASE)                                                                             \
+  switch (kind) {                                                                                  \
+    CASE(LO_ACT_RELU)                                                                              \
+    CASE(LO_ACT_GELU)                                                                              \
+    CASE(LO_ACT_GELU_TANH)                                                                         \
+    CASE(LO_ACT_SILU)                                                                              \
+    CASE(LO_ACT_SIGMOID)                                                                           \
+    CASE(LO_ACT_TANH)                                                                              \
+  default:                                                                                         \
+    LO_ALIKE(kind)                                                                                 \
+  }
+#define LO_CASE(KIND)                                                                              \
+  case KIND:                                                                                       \
+    LO_ALIKE(KIND)                                                                                 \
+    break;
+#define LO_ALIKE(KIND)                                                                             \
+  _Pragma("unroll") for (int v = 0; v < V; v++) z[v] = lo_activation(KIND, z[v], slope);
+template <int V> LO_FN void lo_activate(int kind, float (&z)[V], float slope) {
+  LO_KINDS(LO_CASE)
+}
+#undef LO_ALIKE
+#define LO_ALIKE(KIND)                                                                             \
+  _Pragma("unroll") for (int v = 0; v < V; v++) z[v] *= lo_activation_derivative(KIND, s[v], slope);
+template <int V> LO_FN void lo_derive(int kind, float (&z)[V], const float (&s)[V], float slope) {
+  LO_KINDS(LO_CASE)
+}
+#undef LO_ALIKE
+#undef LO_CASE
+#undef LO_KINDS
+
+/* ---- The end of a matrix of the batch: C, or a part of k. */
+typedef struct lo_ending {
+  const lo_cu_epilogue &e;
+  char *to;
+  lo_i64 stride; /* in elements */
+  int type, end;
+  bool quads, shift; /* shift: zero points are still to be taken off */
+  float alpha;
+} lo_ending;
+
+LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) {
+  return {e,
+          (char *)e.c.p + batch * e.c.batch_stride * lo_size_of(e.c.type),
+          e.c.stride,
+          e.c.type,
+          e.end,
+          e.c.quads != 0,
+          shift && e.zero_a.p,
+          lo_scalar_float(e.alpha)};
+}
+
+/* Whether alpha, the bias and an activation are all. */
+LO_FN bool lo_only_activates(const lo_cu_epilogue &e) {
+  return !e.preact.p && !e.residual.p && e.derivative == LO_ACT_IDENTITY && !e.scale_a.p &&
+         !e.scale_b.p && lo_scalar_float(e.beta) == 0.0f;
+}
+
+/* sum (a - zero) b = sum a b - zero sum b. Wraps around as the sums do. */
+template <int N, int V, int STEP>
+LO_FN void lo_shift(const lo_ending &, const lo_columns<V> &, float (&)[N][V], const lo_pieces &) {}
+template <int N, int V, int STEP>
+LO_FN void lo_shift(const lo_ending &end, const lo_columns<V> &c, int (&sums)[N][V],
+                    const lo_pieces &at) {
+  if (!end.shift) return;
+  const int *zeros = (const int *)end.e.zero_a.p;
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+    int zero = n * STEP < at.rows ? zeros[end.e.zero_a.one ? 0 : at.row + n * STEP] : 0;
+#pragma unroll
+    for (int v = 0; v < V; v++) sums[n][v] -= zero * c.sums[v];
+  }
+}
+
+/* The sums as floats, those of integers scaled. */
+template <int N, int V, int STEP>
+LO_FN void lo_scale(const lo_ending &, const lo_columns<V> &, float (&z)[N][V],
+                    const float (&sums)[N][V], const lo_pieces &) {
+  LO_EACH_ELEMENT z[n][v] = sums[n][v];
+}
+template <int N, int V, int STEP>
+LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
+                    const int (&sums)[N][V], const lo_pieces &at) {
+  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
+  float a[N];
+#pragma unroll
+  for (int n = 0; n < N; n++)
+    a[n] = scales && n * STEP < at.rows ? scales[at.row + n * STEP] : 1.0f;
+  LO_EACH_ELEMENT z[n][v] = __fmul_rn(__fmul_rn(a[n], c.scale[v]), (float)sums[n][v]);
+}
+
+/* Only products of 8-bit integers end in such. */
+template <int N, int V, int STEP>
+LO_FN void lo_put_integers(float (&z)[N][V], char *p, lo_i64 step, int type, const lo_divisor &d,
+                           const lo_pieces &at) {
+  if (d.ordinary) {
+    LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < N; i++) {
+#pragma unroll
+      for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
+      lo_turn(z);
+    }
+  }
+  if (type == LO_TYPE_I8) {
+    LO_EACH_PIECE lo_put_8(p, z[n], 0, at.whole, at.count);
+  } else {
+    LO_EACH_PIECE lo_put_8(p, z[n], 1, at.whole, at.count);
+  }
+}
+/* V sums that lie side by side in shared memory. */
+template <int V> LO_FN void lo_read(float (&to)[V], const float *from) {
+  if (V == 4)
+    *(float4 *)to = *(const float4 *)from;
   else
-    ((unsigned short *)e.c)[at] = lo_to_16(z, e.type == LO_TYPE_BF16);
+    to[0] = *from;
 }
-LO_FN bool lo_is_stored_singly(const lo_cu_gemm &p) {
-  return p.plain.c && !p.plain.vector && p.split == 1 &&
-         (p.plain.activation == LO_ACT_IDENTITY || p.plain.activation == LO_ACT_RELU);
-}
-
-LO_FN float4 lo_bias4(const lo_cu_epilogue &e, lo_i64 col, int count) {
-  return e.bias.p ? lo_load4(e.bias, col, count) : make_float4(0, 0, 0, 0);
-}
-
-/* ---- What most products end with: scales, alpha, a bias and an activation, into whole quads. All
- * that can be known before is known before, so that the loop over the rows of a column of quads is
- * short. The same bits as lo_finish4 gives. */
-typedef struct lo_plain {
-  char *p;       /* C's first row, at the quad's column */
-  lo_i64 stride; /* bytes */
-  float4 bias, scale;
-  float alpha, floor;
-} lo_plain;
-
-LO_FN bool lo_is_plain(const lo_cu_epilogue &e, float beta) {
-  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.vector &&
-         e.c.type <= LO_TYPE_BF16 && e.derivative == LO_ACT_IDENTITY &&
-         (!e.scale_a.p || e.scale_a.cols == 1);
-}
-/* Neither is a call in the loop. */
-LO_FN bool lo_is_straight(const lo_cu_epilogue &e) {
-  return e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU;
-}
-
-LO_FN lo_plain lo_plain_at(const lo_cu_epilogue &e, float alpha, bool integers, lo_i64 batch,
-                           lo_i64 col) {
-  int size = e.c.type == LO_TYPE_F32 ? 4 : 2;
-  lo_plain q = {(char *)e.c.p + (batch * e.c.batch_stride + col) * size,
-                e.c.stride * size,
-                lo_bias4(e, col, 4),
-                make_float4(1, 1, 1, 1),
-                alpha,
-                e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY};
-  if (integers) q.scale = lo_scale4(e, make_int4(1, 1, 1, 1), 0, col, 4);
-  return q;
-}
-
-LO_FN float4 lo_scaled4(const lo_plain &, float4 acc) {
-  return acc;
-}
-LO_FN float4 lo_scaled4(const lo_plain &q, int4 acc) {
-  return make_float4(q.scale.x * (float)acc.x, q.scale.y * (float)acc.y, q.scale.z * (float)acc.z,
-                     q.scale.w * (float)acc.w);
-}
-LO_FN float lo_at_least_floor(float z, float floor) {
-  return z < floor ? floor : z;
-}
-template <bool STRAIGHT, class Sum4>
-LO_FN void lo_plain4(const lo_cu_epilogue &e, const lo_plain &q, Sum4 sums, lo_i64 row) {
-  float4 acc = lo_scaled4(q, sums);
-  float4 z = make_float4(__fmul_rn(q.alpha, acc.x), __fmul_rn(q.alpha, acc.y),
-                         __fmul_rn(q.alpha, acc.z), __fmul_rn(q.alpha, acc.w));
-  if (e.bias.p) z = lo_add4(z, q.bias);
-  if (STRAIGHT)
-    z = make_float4(lo_at_least_floor(z.x, q.floor), lo_at_least_floor(z.y, q.floor),
-                    lo_at_least_floor(z.z, q.floor), lo_at_least_floor(z.w, q.floor));
+template <int V> LO_FN void lo_read(int (&to)[V], const int *from) {
+  if (V == 4)
+    *(int4 *)to = *(const int4 *)from;
   else
-    z = lo_activation4(e.activation, z, e.slope);
-  if (e.c.type == LO_TYPE_F32)
-    lo_store_words(q.p + row * q.stride, z);
-  else
-    lo_store_words(q.p + row * q.stride, lo_to_16x4(z, e.c.type == LO_TYPE_BF16));
+    to[0] = *from;
+}
+LO_FN float lo_bits(float x) {
+  return x;
+}
+LO_FN float lo_bits(int x) {
+  return __int_as_float(x);
 }
 
-/* The bias of a tile's columns in shared memory, once: the epilogue's rolled loop would wait for
- * device memory at each of its rounds. Whoever reads it meets the others first, as drain() does. */
-template <int BN>
-LO_FN void lo_stage_bias(const lo_cu_epilogue &e, float *shared, lo_i64 col0, lo_i64 n) {
-  if (!e.bias.p) return;
-  for (int i = threadIdx.x; i < BN; i += blockDim.x)
-    shared[i] = col0 + i < n ? lo_load(e.bias, col0 + i) : 0.0f;
+/* What may follow alpha: all but scale_c. */
+template <int N, int V, int STEP>
+LO_FN void lo_follow(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
+                     const lo_pieces &at) {
+  const lo_cu_epilogue &e = end.e;
+  float other[N][V], beta = lo_scalar_float(e.beta);
+  if (beta != 0.0f) {
+    lo_get<N, V, STEP>(other, end.to, end.stride, end.type, at);
+    LO_EACH_ELEMENT z[n][v] = __fmaf_rn(beta, other[n][v], z[n][v]);
+  }
+  LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], c.bias[v]);
+  if (e.preact.p) {
+    lo_i64 size = lo_size_of(e.preact.type), stride = e.preact.stride * size;
+    lo_put_floats<N, V, STEP>(z, (char *)e.preact.p + at.row * stride + at.col * size,
+                              STEP * stride, e.preact.type, at);
+  }
+  if (e.activation != LO_ACT_IDENTITY)
+#pragma unroll 1
+    for (int n = 0; n < N; n++) {
+      lo_activate(e.activation, z[0], e.slope);
+      lo_turn(z);
+    }
+  if (e.derivative != LO_ACT_IDENTITY) {
+    lo_get<N, V, STEP>(other, e.saved.p, e.saved.stride, e.saved.type, at);
+#pragma unroll 1
+    for (int n = 0; n < N; n++) {
+      lo_derive(e.derivative, z[0], other[0], e.derivative_slope);
+      lo_turn(z);
+      lo_turn(other);
+    }
+  }
+  if (e.residual.p) {
+    lo_get<N, V, STEP>(other, e.residual.p, e.residual.stride, e.residual.type, at);
+    LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], other[n][v]);
+  }
+}
+
+/* N pieces from sums to C. STRAIGHT: the product ends so, or with its sums. */
+template <bool STRAIGHT, int N, int V, int STEP, class Sum>
+LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N][V],
+                     const lo_pieces &at) {
+  int size = lo_size_of(end.type);
+  char *p = end.to + (at.row * end.stride + at.col) * size;
+  lo_i64 step = STEP * end.stride * size;
+  float z[N][V];
+  lo_shift<N, V, STEP>(end, c, sums, at);
+  if (STRAIGHT && end.end == LO_END_SUMS) {
+    LO_EACH_ELEMENT z[n][v] = lo_bits(sums[n][v]);
+    LO_EACH_PIECE lo_put_f32(p, z[n], at.whole, at.count);
+    return;
+  }
+  lo_scale<N, V, STEP>(end, c, z, sums, at);
+  LO_EACH_ELEMENT z[n][v] = __fmul_rn(end.alpha, z[n][v]);
+  if (STRAIGHT) {
+    float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+    LO_EACH_ELEMENT z[n][v] = lo_at_least(__fadd_rn(z[n][v], c.bias[v]), floor);
+  } else {
+    lo_follow<N, V, STEP>(end, c, z, at);
+  }
+  if (lo_integers<Sum> && end.type >= LO_TYPE_I8)
+    lo_put_integers<N, V, STEP>(z, p, step, end.type, c.divisor, at);
+  else
+    lo_put_floats<N, V, STEP>(z, p, step, end.type, at);
+}
+#undef LO_EACH_PIECE
+#undef LO_EACH_ELEMENT
+
+/* ---- A warp's ROWS x COLS sums in shared memory, in lines of PITCH: its own alone, and all there.
+ * row0, col0: the matrix's; column0: of `columns`. */
+template <bool STRAIGHT, int N, int V, int ROWS, int COLS, int PITCH, class Sum, class Columns>
+LO_FN void lo_finish_lines(const lo_ending &end, const Columns &columns, int column0,
+                           const Sum *sums, lo_i64 row0, lo_i64 col0, lo_i64 m, lo_i64 n) {
+  constexpr int PIECES = COLS / V, WIDE = PIECES < 32 ? PIECES : 32, STEP = 32 / WIDE;
+  constexpr int LINES = N * STEP;
+  static_assert(32 % WIDE == 0 && PIECES % WIDE == 0 && ROWS % LINES == 0, "the lanes' pieces");
+  int lane = threadIdx.x % 32, first = lane / WIDE;
+#pragma unroll 1
+  for (int x = lane % WIDE * V; x < COLS && col0 + x < n; x += WIDE * V) {
+    lo_columns<V> c = columns.template at<V>(column0 + x);
+    lo_pieces at = {row0 + first, col0 + x, 0, V, true};
+    int left = lo_left(m, at.row, ROWS);
+#pragma unroll 1
+    for (int r = 0; r < ROWS && r < left; r += LINES, at.row += LINES) {
+      const Sum *line = sums + (first + r) * PITCH + x;
+      Sum mine[N][V];
+#pragma unroll
+      for (int i = 0; i < N; i++) lo_read<V>(mine[i], line + i * STEP * PITCH);
+      at.rows = left - r;
+      lo_finish<STRAIGHT, N, V, STEP>(end, c, mine, at);
+    }
+  }
+}
+
+template <bool STRAIGHT, int N, int ROWS, int COLS, int PITCH, class Sum, class Columns>
+LO_FN void lo_finish_rows(const lo_ending &end, const Columns &columns, int column0,
+                          const Sum *sums, lo_i64 row0, lo_i64 col0, lo_i64 m, lo_i64 n) {
+  constexpr int QUADS = ROWS * COLS / 128, MOST = ROWS < N ? ROWS : N; /* of a lane */
+  if (end.quads && (col0 + COLS <= n || n % 4 == 0))
+    lo_finish_lines < STRAIGHT,
+        QUADS<N ? QUADS : N, 4, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
+  else /* element by element: neighbours to neighbouring lanes */
+    lo_finish_lines<STRAIGHT, MOST, 1, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0,
+                                                          m, n);
+}
+
+template <int ROWS, int COLS, int PITCH, class Sum, class Columns>
+LO_FN void lo_finish_warp(const lo_ending &end, const Columns &columns, int column0,
+                          const Sum *sums, lo_i64 row0, lo_i64 col0, lo_i64 m, lo_i64 n) {
+  if (end.end != LO_END_ANY)
+    lo_finish_rows<true, 8, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
+  else
+    lo_finish_rows<false, 4, ROWS, COLS, PITCH>(end, columns, column0, sums, row0, col0, m, n);
+}
+
+/* ---- Four neighbours, the first `count` of which are there. */
+LO_FN void lo_unpack(float (&to)[1][4], float4 q) {
+  to[0][0] = q.x, to[0][1] = q.y, to[0][2] = q.z, to[0][3] = q.w;
+}
+LO_FN void lo_unpack(int (&to)[1][4], int4 q) {
+  to[0][0] = q.x, to[0][1] = q.y, to[0][2] = q.z, to[0][3] = q.w;
+}
+template <class Sum>
+LO_FN void lo_finish_unpacked(const lo_ending &end, const lo_columns<4> &c, Sum (&sums)[1][4],
+                              lo_i64 row, lo_i64 col, int count) {
+  lo_pieces at = {row, col, 1, count, end.quads && count >= 4};
+  if (__builtin_expect(end.end != LO_END_ANY, 1))
+    lo_finish<true, 1, 4, 1>(end, c, sums, at);
+  else
+    lo_finish<false, 1, 4, 1>(end, c, sums, at);
+}
+LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, float4 quad, lo_i64 row,
+                          lo_i64 col, int count) {
+  float sums[1][4];
+  lo_unpack(sums, quad);
+  lo_finish_unpacked(end, c, sums, row, col, count);
+}
+LO_FN void lo_finish_quad(const lo_ending &end, const lo_columns<4> &c, int4 quad, lo_i64 row,
+                          lo_i64 col, int count) {
+  int sums[1][4];
+  lo_unpack(sums, quad);
+  lo_finish_unpacked(end, c, sums, row, col, count);
 }
 
 LO_FN void lo_finish_row_sum(const lo_cu_epilogue &e, float beta, lo_i64 row, float sum) {
   if (beta != 0.0f) sum = __fmaf_rn(beta, lo_load(e.row_sum, row), sum);
-  lo_store(e.row_sum, row, sum);
+  if (e.row_sum.type == LO_TYPE_F32)
+    ((float *)e.row_sum.p)[row] = sum;
+  else
+    ((unsigned short *)e.row_sum.p)[row] = lo_to_16(sum, e.row_sum.type == LO_TYPE_BF16);
 }
 
 #endif

@@ -120,7 +120,7 @@ template <int BM_, int BN_, int WM_, int WN_, int STAGES_, int RING_> struct lo_
   static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int RING = RING_ < WM / 8 ? RING_ : WM / 8;
   static constexpr int STAGE = (BM + BN) * LO_CU_ASYNC_STEP, BYTES = STAGE * STAGES;
-  static_assert(THREADS / 32 * 64 * (WN + 8) <= BYTES, "drain()");
+  static_assert(THREADS / 32 * 4 * WM * (WN + 8) <= BYTES, "put()");
 };
 
 template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_async_core {
@@ -128,7 +128,7 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
   typedef typename lo_async_type<TYPE>::sum4 sum4;
   static constexpr bool INTEGER = TYPE >= LO_ASYNC_S8;
   static constexpr int ELEMENT = lo_async_type<TYPE>::ELEMENT, BK = LO_CU_ASYNC_STEP / ELEMENT;
-  static constexpr int BM = T::BM, BN = T::BN, THREADS = T::THREADS;
+  static constexpr int BM = T::BM, BN = T::BN, WM = T::WM, WN = T::WN, THREADS = T::THREADS;
   static constexpr int MA = T::WM / 16, NB = T::WN / 16; /* fragments of a warp */
   static constexpr int PARTS = 2, SLOTS = 2 * MA, AHEAD = T::RING / 2;
   static_assert(SLOTS % T::RING == 0, "fragments keep their registers");
@@ -275,53 +275,17 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B, int UNIT> struct lo_asy
     for (int i = 0; i < AHEAD; i++) read_a.read(fa[i], at_a, i, 0);
   }
 
-  /* Sixteen rows of a warp at a time, through memory of its own, to each(row, column, quad). Lines
-   * are 8 words longer than WN, so that the rows that lanes hold side by side find other banks. */
-  static constexpr int QUADS = T::WN / 4, PITCH = T::WN + 8;
-  static_assert(32 % QUADS == 0, "a lane stays in its columns");
-  __device__ __forceinline__ sum_t *pass(char *shared, int number) const {
+  /* The warp's sums to memory of its own, where no warp reads a stage any more. Lines are 8 words
+   * longer than WN, so that the rows that lanes hold side by side find other banks. */
+  static constexpr int PITCH = T::WN + 8;
+  __device__ __forceinline__ const sum_t *put(char *shared) const {
     int lane = threadIdx.x % 32;
-    sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * 16 * PITCH;
-    __syncwarp();
+    sum_t *mine = (sum_t *)shared + threadIdx.x / 32 * T::WM * PITCH;
 #pragma unroll
     for (int i = 0; i < MA; i++)
-      if (i == number) put(mine + lane / 4 * PITCH + lane % 4 * 2, PITCH, acc[i]);
+      put(mine + (16 * i + lane / 4) * PITCH + lane % 4 * 2, PITCH, acc[i]);
     __syncwarp();
     return mine;
-  }
-  __device__ __forceinline__ int drain_quad() const { /* of the lane, in pass()'s lines */
-    int lane = threadIdx.x % 32;
-    return lane / QUADS * PITCH + lane % QUADS * 4;
-  }
-  __device__ __forceinline__ int drain_row() const {
-    return row0 + threadIdx.x % 32 / QUADS;
-  }
-  __device__ __forceinline__ int drain_column() const {
-    return col0 + threadIdx.x % QUADS * 4;
-  }
-  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) const {
-#pragma unroll 1
-    for (int number = 0; number < MA; number++) {
-      const sum_t *from = pass(shared, number) + drain_quad();
-#pragma unroll 1
-      for (int line = 0; line < 16; line += 32 / QUADS)
-        each(drain_row() + number * 16 + line, drain_column(),
-             *(const sum4 *)(from + line * PITCH));
-    }
-  }
-  /* The same in line for a short `each`: several quads of a lane overlap. */
-  template <class Each> __device__ __forceinline__ void drain_short(char *shared, Each each) const {
-#pragma unroll 1
-    for (int number = 0; number < MA; number++) {
-      const sum_t *from = pass(shared, number) + drain_quad();
-      sum4 quads[16 * QUADS / 32];
-#pragma unroll
-      for (int q = 0; q < 16 * QUADS / 32; q++)
-        quads[q] = *(const sum4 *)(from + q * (32 / QUADS) * PITCH);
-#pragma unroll
-      for (int q = 0; q < 16 * QUADS / 32; q++)
-        each(drain_row() + number * 16 + q * (32 / QUADS), quads[q]);
-    }
   }
   /* A lane's sums of 16 rows: pairs of neighbours. */
   static __device__ __forceinline__ void put(sum_t *line, int pitch,
@@ -379,33 +343,7 @@ template <class Core> struct lo_async_column_sums {
 };
 
 /* ---- The product: as lo_gemm's, on this ring. */
-template <class Core> struct lo_async_columns { /* of a tile, in shared memory */
-  float bias[Core::BN];
-  float scale[Core::INTEGER ? Core::BN : 4];
-  int sums[Core::INTEGER ? Core::BN : 4];
-};
-
-template <class Core>
-LO_FN void lo_stage_columns(const lo_cu_epilogue &e, lo_async_columns<Core> &c, lo_i64 col0,
-                            lo_i64 n) {
-  lo_stage_bias<Core::BN>(e, c.bias, col0, n);
-  if (Core::INTEGER)
-    for (int i = threadIdx.x; i < Core::BN; i += blockDim.x) {
-      lo_i64 col = e.scale_b.cols == 1 ? 0 : col0 + i;
-      c.scale[i] = e.scale_b.p && col < n ? lo_load(e.scale_b, col) : 1.0f;
-    }
-}
-
-/* The sums as lo_plain4 takes them: those of integers scaled, as lo_scale4 does. */
-LO_FN float4 lo_plain_sums(const lo_cu_epilogue &, float4 acc, const float *, lo_i64) {
-  return acc;
-}
-LO_FN float4 lo_plain_sums(const lo_cu_epilogue &e, int4 acc, const float *scale, lo_i64 row) {
-  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
-  float4 b = *(const float4 *)scale;
-  return make_float4(a * b.x * (float)acc.x, a * b.y * (float)acc.y, a * b.z * (float)acc.z,
-                     a * b.w * (float)acc.w);
-}
+template <class Core> using lo_async_columns = lo_tile_columns<Core::BN, Core::INTEGER>;
 
 /* Main loop with what is summed beside it. */
 template <class Core, bool TRANS_A, bool TRANS_B>
@@ -443,136 +381,22 @@ LO_FN void lo_async_run(const lo_cu_gemm &p, Core &core, char *ring,
   __syncthreads();
 }
 
-/* ---- Products that end with alpha, a bias, ReLU or nothing: without a branch for each quad. */
-LO_FN bool lo_async_ends_plain(const lo_cu_epilogue &e, float beta) {
-  return beta == 0.0f && !e.preact.p && !e.residual.p && !e.scale_c.p && e.c.type <= LO_TYPE_BF16 &&
-         e.derivative == LO_ACT_IDENTITY &&
-         (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU);
-}
-LO_FN float lo_plain_end(float alpha, float sum, float bias, float floor) {
-  float z = __fmul_rn(alpha, sum) + bias;
-  return z < floor ? floor : z;
-}
-/* The bias of a column; -0, which changes no sum, where there is none. */
-LO_FN float lo_plain_bias(const lo_cu_epilogue &e, const float *bias) {
-  return e.bias.p ? *bias : -0.0f;
-}
-
-/* A whole tile, whose quads may be stored at once. */
-template <int TYPE_C, class Core>
-LO_FN void lo_async_plain(const lo_cu_gemm &p, const Core &core, char *ring,
-                          const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0,
-                          lo_i64 col0) {
-  typedef typename Core::sum4 sum4;
-  constexpr int BYTES = TYPE_C == LO_TYPE_F32 ? 4 : 2;
-  const lo_cu_epilogue &e = p.e;
-  float alpha = lo_scalar_float(e.alpha);
-  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-  int column = core.drain_column();
-  float bias[4];
-#pragma unroll
-  for (int i = 0; i < 4; i++) bias[i] = lo_plain_bias(e, columns.bias + column + i);
-  lo_i64 stride = e.c.stride * BYTES;
-  char *to = (char *)e.c.p + (l * e.c.batch_stride + col0 + column) * BYTES + row0 * stride;
-  core.drain_short(ring, [&](int r, sum4 quad) {
-    if (Core::INTEGER) quad = lo_shift4(e, quad, *(const int4 *)(columns.sums + column), row0 + r);
-    float4 z = lo_plain_sums(e, quad, columns.scale + column, row0 + r);
-    z = make_float4(
-        lo_plain_end(alpha, z.x, bias[0], floor), lo_plain_end(alpha, z.y, bias[1], floor),
-        lo_plain_end(alpha, z.z, bias[2], floor), lo_plain_end(alpha, z.w, bias[3], floor));
-    if (TYPE_C == LO_TYPE_F32)
-      lo_store_words(to + r * stride, z);
-    else
-      lo_store_words(to + r * stride, lo_to_16x4(z, TYPE_C == LO_TYPE_BF16));
-  });
-}
-
-LO_FN float lo_plain_sum(const lo_cu_epilogue &, float acc, int, float, lo_i64) {
-  return acc;
-}
-LO_FN float lo_plain_sum(const lo_cu_epilogue &e, int acc, int column_sum, float scale,
-                         lo_i64 row) {
-  if (e.zero_a.p) acc -= ((const int *)e.zero_a.p)[lo_of_row(e.zero_a, row)] * column_sum;
-  float a = e.scale_a.p ? lo_load(e.scale_a, lo_of_row(e.scale_a, row)) : 1.0f;
-  return a * scale * (float)acc;
-}
-
-/* Any tile, element by element: neighbours of a row to neighbouring lanes. */
-template <int TYPE_C, class Core>
-LO_FN void lo_async_plain_edge(const lo_cu_gemm &p, const Core &core, char *ring,
-                               const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0,
-                               lo_i64 col0) {
-  const lo_cu_epilogue &e = p.e;
-  float alpha = lo_scalar_float(e.alpha);
-  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-#pragma unroll 1
-  for (int number = 0; number < Core::MA; number++) {
-    const typename Core::sum_t *from = core.pass(ring, number);
-    lo_i64 row = row0 + core.row0 + 16 * number;
-    int lines = p.m - row < 16 ? (int)(p.m - row) : 16;
-#pragma unroll 1
-    for (int x = threadIdx.x % 32; x < 4 * Core::QUADS; x += 32) {
-      int column = core.col0 + x;
-      if (col0 + column >= p.n) break;
-      float bias = lo_plain_bias(e, columns.bias + column);
-      int sum = Core::INTEGER ? columns.sums[column] : 0;
-      float scale = Core::INTEGER ? columns.scale[column] : 1.0f;
-      lo_i64 at = l * e.c.batch_stride + row * e.c.stride + col0 + column;
-#pragma unroll 4
-      for (int line = 0; line < lines; line++, at += e.c.stride) {
-        float z = lo_plain_sum(e, from[line * Core::PITCH + x], sum, scale, row + line);
-        z = lo_plain_end(alpha, z, bias, floor);
-        if (TYPE_C == LO_TYPE_F32)
-          ((float *)e.c.p)[at] = z;
-        else
-          ((unsigned short *)e.c.p)[at] = lo_to_16(z, TYPE_C == LO_TYPE_BF16);
-      }
-    }
-  }
-}
-
-template <int TYPE_C, class Core>
-LO_FN void lo_async_end(const lo_cu_gemm &p, const Core &core, char *ring,
-                        const lo_async_columns<Core> &columns, lo_i64 l, lo_i64 row0, lo_i64 col0) {
-  if (p.e.c.vector && row0 + Core::BM <= p.m && col0 + Core::BN <= p.n)
-    lo_async_plain<TYPE_C>(p, core, ring, columns, l, row0, col0);
-  else
-    lo_async_plain_edge<TYPE_C>(p, core, ring, columns, l, row0, col0);
-}
-
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const lo_cu_gemm &p) {
-  typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char ring[];
   __shared__ __align__(16) lo_async_columns<Core> columns;
   lo_i64 tm, tn;
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN;
   bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  lo_stage_columns(p.e, columns, col0, p.n);
+  columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
-    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
     Core core;
-    lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
-    bool plain = p.split == 1 && lo_async_ends_plain(p.e, beta);
-    if (plain && p.e.c.type == LO_TYPE_F32)
-      lo_async_end<LO_TYPE_F32>(p, core, ring, columns, l, row0, col0);
-    else if (plain && p.e.c.type == LO_TYPE_F16)
-      lo_async_end<LO_TYPE_F16>(p, core, ring, columns, l, row0, col0);
-    else if (plain)
-      lo_async_end<LO_TYPE_BF16>(p, core, ring, columns, l, row0, col0);
-    else
-      core.drain(ring, [&](int r, int c, sum4 quad) {
-        lo_i64 row = row0 + r, col = col0 + c;
-        if (row >= p.m || col >= p.n) return;
-        if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns.sums + c), row);
-        if (p.split > 1)
-          *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-        else
-          lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(columns.bias + c), l, row, col,
-                     lo_quad_count(p.n, col));
-      });
-    if (p.split > 1 && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, columns.bias, alpha, beta, l, row0, col0, sum);
+    lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0,
+                                         lo_scalar_float(p.e.beta), sum);
+    lo_finish_warp<Core::WM, Core::WN, Core::PITCH>(lo_product_ending(p, l), columns, core.col0,
+                                                    core.put(ring), row0 + core.row0,
+                                                    col0 + core.col0, p.m, p.n);
+    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, sum);
     __syncthreads();
   }
 }

@@ -353,11 +353,6 @@ LO_FN lo_i64 lo_base(const lo_cu_operand &o, const lo_direct_place &at, lo_i64 l
   return at.batch * o.batch_stride + line0 * o.stride + at.k0;
 }
 
-/* What is left from `first` on, at most `most`. */
-LO_FN int lo_left(lo_i64 extent, lo_i64 first, int most) {
-  return extent - first < most ? (int)(extent - first) : most;
-}
-
 /* ---- Fragments straight from memory: a warp has those of UNROLL steps on their way. */
 template <class Core, int WARPS_M, int WARPS_N, int WARPS_K, int UNROLL, int BYTES>
 struct lo_direct : lo_block<Core, WARPS_M, WARPS_N, WARPS_K> {
@@ -430,7 +425,7 @@ LO_FN lo_direct_quad lo_direct_quad_of(const lo_cu_gemm &p, const lo_direct_plac
 /* 8-bit integers: a row's zero point times the sums over k of op(B)'s columns goes away. */
 LO_FN int4 lo_direct_shift(const lo_cu_gemm &p, int4 acc, int4 columns, lo_i64 row) {
   int zero = p.a_unsigned ? -128 : 0;
-  if (p.e.zero_a.p) zero += ((const int *)p.e.zero_a.p)[lo_of_row(p.e.zero_a, row)];
+  if (p.e.zero_a.p) zero += ((const int *)p.e.zero_a.p)[p.e.zero_a.one ? 0 : row];
   return make_int4(acc.x - zero * columns.x, acc.y - zero * columns.y, acc.z - zero * columns.z,
                    acc.w - zero * columns.w);
 }
@@ -440,26 +435,19 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
 
 /* Brings what the epilogue will read to the second-level cache. C only where a number from the host
  * says that it is read. */
-LO_FN void lo_touch(const lo_cu_view &v, lo_i64 at) {
-  asm volatile(
-      "prefetch.global.L2 [%0];" ::"l"((const char *)v.p + at * (v.type == LO_TYPE_F32 ? 4 : 2)));
+LO_FN void lo_touch(const void *matrix, lo_i64 stride, int type, const lo_direct_quad &q) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)matrix +
+                                                (q.row * stride + q.col) * lo_size_of(type)));
+}
+LO_FN void lo_touch(const lo_cu_beside &b, const lo_direct_quad &q) {
+  if (b.p) lo_touch(b.p, b.stride, b.type, q);
 }
 LO_FN void lo_direct_touch(const lo_cu_epilogue &e, const lo_direct_quad &q) {
   if (!e.beta.p && e.beta.value != 0.0)
-    lo_touch(e.c, q.batch * e.c.batch_stride + q.row * e.c.stride + q.col);
-  if (e.derivative != LO_ACT_IDENTITY) lo_touch(e.saved, q.row * e.saved.stride + q.col);
-  if (e.residual.p) lo_touch(e.residual, q.row * e.residual.stride + q.col);
-}
-
-/* The plain epilogue with ReLU or nothing. */
-LO_FN void lo_direct_short(const lo_cu_plain &e, float4 acc, float4 bias, const lo_direct_quad &q) {
-  float4 z = make_float4(__fmul_rn(e.alpha, acc.x), __fmul_rn(e.alpha, acc.y),
-                         __fmul_rn(e.alpha, acc.z), __fmul_rn(e.alpha, acc.w));
-  if (e.bias) z = lo_add4(z, bias);
-  if (e.activation == LO_ACT_RELU)
-    z = make_float4(z.x < 0 ? 0.0f : z.x, z.y < 0 ? 0.0f : z.y, z.z < 0 ? 0.0f : z.z,
-                    z.w < 0 ? 0.0f : z.w);
-  lo_plain_store_quad(e, q.batch * e.batch_stride + q.row * e.stride + q.col, q.count, z);
+    lo_touch((const char *)e.c.p + q.batch * e.c.batch_stride * lo_size_of(e.c.type), e.c.stride,
+             e.c.type, q);
+  lo_touch(e.saved, q);
+  lo_touch(e.residual, q);
 }
 
 /* The sums of the warps that share out k, in their order. */
@@ -471,16 +459,6 @@ template <class D, class Quad> LO_FN Quad lo_over_warps(const void *parts, int p
   return acc;
 }
 
-/* The parts of k, in their order. */
-template <class Quad> LO_FN Quad lo_add_stored(const lo_cu_gemm &p, const lo_direct_quad &q) {
-  const Quad *stored = (const Quad *)lo_part_of(p, 0, q.batch, q.row, q.col);
-  lo_i64 next = p.batch * p.m * p.pitch / 4;
-  Quad acc = __ldcg(stored);
-#pragma unroll 4
-  for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(stored + s * next));
-  return acc;
-}
-
 /* grid: x tiles along A's lines, y along B's from tile0 on, z matrices of the batch by parts of k
  */
 template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) {
@@ -488,8 +466,8 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   typedef typename Core::quad quad;
   typedef typename Core::sum sum_t;
   constexpr int LINES = D::BM > D::BN ? D::BM : D::BN;
-  __shared__ __align__(16) float bias[LINES];
-  __shared__ __align__(16) int columns[Core::INTEGER ? D::WARPS_K * LINES : 4];
+  __shared__ __align__(16) lo_tile_columns<LINES, Core::INTEGER> columns;
+  __shared__ __align__(16) int line_sums[Core::INTEGER ? D::WARPS_K * LINES : 4];
   int warp = threadIdx.x / 32, part = 0;
   lo_direct_place at;
   at.batch = blockIdx.z;
@@ -509,15 +487,10 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
 
   Core core(p);
   lo_direct_quad q;
-  bool is_short = false;
   D::run(p, at, core, shared, [&] {
-    is_short = p.split == 1 && p.plain.c &&
-               (p.plain.activation == LO_ACT_IDENTITY || p.plain.activation == LO_ACT_RELU);
     q = lo_direct_quad_of<D>(p, at);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < c_cols && p.e.bias.p; i += D::THREADS)
-      bias[i] = lo_load(p.e.bias, c_col0 + i);
-    if (__builtin_expect(q.count > 0 && !p.plain.c, 0)) lo_direct_touch(p.e, q);
+    columns.stage(p.e, c_col0, c_cols);
+    if (__builtin_expect(q.count > 0 && p.e.end == LO_END_ANY, 0)) lo_direct_touch(p.e, q);
   });
 
   sum_t *mine = (sum_t *)shared + at.warp_k * D::PART;
@@ -532,7 +505,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   if constexpr (Core::INTEGER)
     if (core.lines.wanted && (p.swapped ? at.warp_col : at.warp_row) == 0)
       core.each_line([&](int line, int sum) {
-        columns[at.warp_k * LINES + (p.swapped ? at.warp_row : at.warp_col) + line] = sum;
+        line_sums[at.warp_k * LINES + (p.swapped ? at.warp_row : at.warp_col) + line] = sum;
       });
   __syncthreads();
 
@@ -540,24 +513,18 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   if (q.count > 0) acc = lo_over_warps<D, quad>(shared, D::PART, q.place);
   if constexpr (Core::INTEGER)
     if (core.lines.wanted && q.count > 0)
-      acc = lo_direct_shift(p, acc, lo_over_warps<D, int4>(columns, LINES, q.line), q.row);
-  const float4 &quad_bias = *(const float4 *)(bias + q.line);
-  /* The usual way ends here, in few lines of the instruction cache: it waits for each of them. */
-  if constexpr (!Core::INTEGER)
-    if (__builtin_expect(is_short, 1)) {
-      if (q.count > 0) lo_direct_short(p.plain, acc, quad_bias, q);
-      return;
-    }
-  if (p.split > 1) {
+      acc = lo_direct_shift(p, acc, lo_over_warps<D, int4>(line_sums, LINES, q.line), q.row);
+  if (__builtin_expect(p.split > 1, 0)) {
     if (q.count > 0) *(quad *)lo_part_of(p, part, q.batch, q.row, q.col) = acc;
     lo_i64 counter = (at.batch * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     if (!lo_meets_all(p.counters + counter, p.split)) return;
-    if (q.count > 0) acc = lo_add_stored<quad>(p, q);
+    if (q.count > 0) acc = lo_add_stored<quad>(p, q.batch, q.row, q.col);
   }
   if (q.count <= 0) return;
-  float alpha = lo_scalar_float(p.e.alpha);
-  if (alpha == 0.0f) acc = {}; /* no element of the operands counts */
-  lo_finish4(p.e, alpha, lo_scalar_float(p.e.beta), acc, quad_bias, q.batch, q.row, q.col, q.count);
+  /* The usual way ends in few lines of the instruction cache: it waits for each of them. */
+  lo_ending end = lo_ending_of(p.e, q.batch, false);
+  if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
+  lo_finish_quad(end, columns.template at<4>(q.line), acc, q.row, q.col, q.count);
 }
 
 #endif

@@ -44,7 +44,6 @@ static void lo_from_matrix(lo_cu_gemm *p, lo_i64 first, int size, int c_size) {
   p->a.p = (const char *)p->a.p + first * p->a.batch_stride * size;
   p->b.p = (const char *)p->b.p + first * p->b.batch_stride * size;
   p->e.c.p = (char *)p->e.c.p + first * p->e.c.batch_stride * c_size;
-  if (p->plain.c) p->plain.c = p->e.c.p;
 }
 
 /* As many launches as the limits of a grid want: nearly always one. */

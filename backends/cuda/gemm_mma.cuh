@@ -259,13 +259,13 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
 };
 
 /* ---- BM x BN outputs; a warp has WM x WN of them. */
-template <int MMA, int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B>
+template <int MMA, int BM_, int BN_, int WM_, int WN_, bool TRANS_A, bool TRANS_B>
 struct lo_mma_core {
   typedef lo_mma<MMA> mma;
   typedef typename mma::sum4 sum4;
   typedef typename mma::sum_t sum_t;
   typedef typename mma::element_t element_t;
-  static constexpr int BM = BM_, BN = BN_;
+  static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_;
   static constexpr int WARPS_N = BN / WN, WARPS = BM / WM * WARPS_N, THREADS = 32 * WARPS;
   typedef lo_mma_loader<element_t, !TRANS_A, BM, THREADS> loader_a;
   typedef lo_mma_loader<element_t, TRANS_B, BN, THREADS> loader_b;
@@ -275,9 +275,12 @@ struct lo_mma_core {
   static constexpr int STAGE = stage_a::BYTES + stage_b::BYTES;   /* bytes */
   static constexpr int SHARED = 2 * STAGE, GROUPS = mma::GROUPS;
   static constexpr bool INTEGER = sizeof(element_t) == 1;
-  static constexpr bool TIGHT = WM * WN >= 64 * 64;    /* half of the registers are sums */
-  static constexpr int QUADS = WN / 4, PITCH = WN + 8; /* of drain() */
-  static_assert(WARPS * 16 * PITCH * 4 <= SHARED, "shared memory");
+  static constexpr bool TIGHT = WM * WN >= 64 * 64; /* half of the registers are sums */
+  static constexpr int PITCH = WN + 8;              /* of drain() */
+  /* behind what drain() takes: the columns of the tile */
+  static constexpr int COLUMNS = WARPS * 16 * PITCH * 4;
+  typedef lo_tile_columns<BN, INTEGER> columns_t;
+  static_assert(COLUMNS + sizeof(columns_t) <= SHARED, "shared memory");
   static_assert(STEPS % 2 == 0, "fragments take turns");
 
   int row0, col0; /* of the warp */
@@ -328,13 +331,9 @@ struct lo_mma_core {
     b.turn(bytes);
   }
 
-  /* drain() gives a thread quads of these columns alone. */
-  static __device__ __forceinline__ int drain_column() {
-    return (int)(threadIdx.x / 32 % WARPS_N * WN + threadIdx.x % QUADS * 4);
-  }
-  /* Sixteen rows of a warp at a time, through memory of its own. Lines are 8 words longer than WN,
-   * so that the rows that lanes hold side by side find other banks. */
-  template <int UNROLL, class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+  /* Sixteen rows of a warp at a time, through memory of its own, to each(first row, sums). Lines
+   * are 8 words longer than WN, so that the rows that lanes hold side by side find other banks. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
     struct __align__(2 * sizeof(sum_t)) pair {
       sum_t x, y;
     };
@@ -355,10 +354,7 @@ struct lo_mma_core {
           }
       }
       __syncwarp();
-#pragma unroll UNROLL
-      for (int line = lane / QUADS; line < 16; line += 32 / QUADS) {
-        each(row0 + pass * 16 + line, *(const sum4 *)(mine + line * PITCH + lane % QUADS * 4));
-      }
+      each(row0 + pass * 16, (const sum_t *)mine);
       __syncwarp();
     }
   }
@@ -396,15 +392,14 @@ template <class Core> struct lo_mma_sums<Core, true> {
       sum = __dp4a(chunk.w, 0x01010101, sum);
     }
   }
-  /* Those of four columns from `column` on, in every thread that asks. */
-  __device__ __forceinline__ int4 of(int *shared, int column) const {
+  /* The sums of the tile's columns; all threads meet before they read. */
+  __device__ __forceinline__ void store(int *columns, int *shared) const {
     shared[threadIdx.x] = sum;
     __syncthreads();
-    int4 all = *(const int4 *)(shared + column);
-    for (int l = 1; l < LINES; l++)
-      all = lo_add4(all, *(const int4 *)(shared + l * Core::BN + column));
-    __syncthreads();
-    return all;
+    for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) {
+      columns[i] = shared[i];
+      for (int l = 1; l < LINES; l++) columns[i] += shared[l * Core::BN + i];
+    }
   }
 };
 
@@ -481,13 +476,6 @@ LO_FN void lo_mma_loop(Core &core, Tiles &tiles, char *shared, int k_count, int 
   __syncthreads();
 }
 
-struct lo_yes {
-  static constexpr bool value = true;
-};
-struct lo_no {
-  static constexpr bool value = false;
-};
-
 /* Where the block's tile begins: computed anew at each call, as the compiler would keep it in
  * registers that the main loop needs. */
 template <class Core> LO_FN void lo_tile_origin(const lo_cu_gemm &p, lo_i64 &row0, lo_i64 &col0) {
@@ -502,7 +490,6 @@ template <class Core> LO_FN void lo_tile_origin(const lo_cu_gemm &p, lo_i64 &row
 /* grid: as lo_gemm's. */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) {
   constexpr bool SUMS = TRANS_A || Core::INTEGER;
-  typedef typename Core::sum4 sum4;
   extern __shared__ __align__(128) char shared[];
   lo_i64 row0, col0, k0 = blockIdx.y * p.slice;
   lo_tile_origin<Core>(p, row0, col0);
@@ -514,7 +501,7 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
     lo_mma_tiles<Core> tiles = {p, {p.a, l, row0, k0}, {p.b, l, col0, k0}};
     int whole = tiles.whole() ? k_count : 0;
     Core core(shared);
-    int4 columns = make_int4(0, 0, 0, 0);
+    typename Core::columns_t &columns = *(typename Core::columns_t *)(shared + Core::COLUMNS);
     if constexpr (SUMS) {
       lo_mma_sums<Core, Core::INTEGER> side = {};
       bool wanted = Core::INTEGER ? p.e.zero_a.p != NULL : row_sum;
@@ -523,7 +510,7 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
       });
       if (Core::TIGHT) lo_tile_origin<Core>(p, row0, col0);
       if constexpr (Core::INTEGER) {
-        if (wanted) columns = side.of((int *)shared, Core::drain_column());
+        if (wanted) side.store(columns.sums, (int *)shared);
       } else if (wanted) {
         lo_drain_sums<Core>(p, (float *)shared, side.sums, lo_scalar_float(p.e.beta), row0);
       }
@@ -531,39 +518,16 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
       lo_mma_loop(core, tiles, shared, k_count, whole, [](const char *) {});
       if (Core::TIGHT) lo_tile_origin<Core>(p, row0, col0);
     }
-    lo_i64 below = p.m - row0, col = col0 + Core::drain_column(); /* rows there are */
-    int quad = lo_quad_count(p.n, col);
-    float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
-    if (p.split > 1) {
-      core.template drain<4>(shared, [&](int r, sum4 acc) {
-        if (r >= below || quad <= 0) return;
-        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
-        *(sum4 *)lo_part_of(p, blockIdx.y, l, row0 + r, col) = acc;
-      });
-    } else if (lo_is_plain(p.e, beta) && p.n - col0 >= Core::BN) {
-      lo_plain q = lo_plain_at(p.e, alpha, Core::INTEGER, l, col);
-      auto line = [&](auto straight, int r, sum4 acc) {
-        if (r >= below) return;
-        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
-        lo_plain4<straight.value>(p.e, q, acc, row0 + r);
-      };
-      if (lo_is_straight(p.e))
-        core.template drain<4>(shared, [&](int r, sum4 acc) { line(lo_yes(), r, acc); });
-      else
-        core.template drain<1>(shared, [&](int r, sum4 acc) { line(lo_no(), r, acc); });
-    } else {
-      float4 bias = quad > 0 ? lo_bias4(p.e, col, quad) : make_float4(0, 0, 0, 0);
-      core.template drain<1>(shared, [&](int r, sum4 acc) {
-        if (r >= below || quad <= 0) return;
-        if (Core::INTEGER) acc = lo_shift4(p.e, acc, columns, row0 + r);
-        lo_finish4(p.e, alpha, beta, acc, bias, l, row0 + r, col, quad);
-      });
-    }
+    columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
+    __syncthreads();
+    lo_ending end = lo_product_ending(p, l);
+    core.drain(shared, [&](int row, const typename Core::sum_t *sums) {
+      lo_finish_warp<16, Core::WN, Core::PITCH>(end, columns, core.col0, sums, row0 + row,
+                                                col0 + core.col0, p.m, p.n);
+    });
     __syncthreads();
     if (p.split > 1 && lo_comes_last(p, l)) {
-      lo_stage_bias<Core::BN>(p.e, (float *)shared, col0, p.n);
-      __syncthreads();
-      lo_add_parts<Core>(p, (float *)shared, alpha, beta, l, row0, col0, row_sum);
+      lo_add_parts<Core>(p, columns, l, row0, col0, row_sum);
       __syncthreads();
     }
   }

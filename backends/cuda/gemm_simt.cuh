@@ -232,9 +232,7 @@ LO_FN void lo_drain(const float (&acc)[T::TM][T::TN], float *shared, const lo_pl
 template <class E, class T> struct lo_simt_core {
   static constexpr int BM = T::BM, BN = T::BN, BK = T::BK, THREADS = T::THREADS;
   static constexpr int STAGE = T::STAGE, OFFSET_B = T::BK * T::PA;
-  static constexpr bool INTEGER = false;
   typedef float4 sum4;
-  __device__ __forceinline__ void column_sums(int *) const {}
   template <bool K_INNER> using loader_a = lo_loader<E, K_INNER, BM, BK, T::PA, THREADS>;
   template <bool K_INNER> using loader_b = lo_loader<E, K_INNER, BN, BK, T::PB, THREADS>;
   lo_place<T> at;

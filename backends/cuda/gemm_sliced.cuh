@@ -227,7 +227,8 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
     __syncwarp();
   }
   /* Every APART-th row; a lane has a chunk of every fourth of them. */
-  template <int APART> __device__ __forceinline__ void straighten_rows(unsigned stage, int first) const {
+  template <int APART>
+  __device__ __forceinline__ void straighten_rows(unsigned stage, int first) const {
     constexpr int TURNS = ROWS / (4 * APART), UNROLL = TURNS < 4 ? TURNS : 4;
     int chunk = threadIdx.x % 8, row = first + threadIdx.x % 32 / 8 * APART;
 #pragma unroll 1
@@ -531,50 +532,34 @@ LO_FN int4 lo_checked(const lo_cu_gemm &, int4 q, lo_i64, lo_i64, lo_i64, lo_i64
   return q;
 }
 
-template <class E> LO_FN float lo_bias_at(const E *bias, int type, lo_i64 at) {
-  return type == LO_TYPE_F32 ? ((const float *)bias)[at]
-                             : lo_from_16(((const unsigned short *)bias)[at], type == LO_TYPE_BF16);
-}
-
-/* A few outputs of a thread at a time, in the rows' order. */
-template <class Core>
-LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const char *memory, const float *bias, lo_i64 batch,
-                            lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
-  constexpr int OUTPUTS = Core::BM * Core::BN, EACH = OUTPUTS / Core::THREADS;
-  constexpr int TURN = EACH < 4 ? EACH : 4;
-  static_assert(OUTPUTS % (TURN * Core::THREADS) == 0, "whole turns");
+/* Where C's quads may not be moved at once: neighbours by neighbouring threads, of a column a few
+ * rows at a time. */
+template <class Core, class Columns>
+LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
+                            const char *memory, lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0,
+                            int k_count) {
+  constexpr int STEP = Core::THREADS / Core::BN, EACH = Core::BM / STEP, N = EACH < 4 ? EACH : 4;
+  static_assert(Core::THREADS % Core::BN == 0 && EACH % N == 0, "whole turns");
+  int c = threadIdx.x % Core::BN;
+  if (col0 + c >= p.n) return;
 #pragma unroll 1
-  for (int first = threadIdx.x; first < OUTPUTS; first += TURN * Core::THREADS) {
-    float sum[TURN];
-    bool finite = true;
+  for (int r = threadIdx.x / Core::BN; r < Core::BM && row0 + r < p.m; r += N * STEP) {
+    lo_pieces at = {row0 + r, col0 + c, lo_left(p.m, row0 + r, Core::BM), 1, false};
+    typename Core::sum_t sum[N][1];
 #pragma unroll
-    for (int i = 0; i < TURN; i++) {
-      int v = first + i * Core::THREADS;
-      const typename Core::sum_t *sums = Core::sums_of(memory, v / Core::BN, v % Core::BN);
-      sum[i] = (float)sums[0];
+    for (int i = 0; i < N; i++) {
+      const typename Core::sum_t *sums = Core::sums_of(memory, r + i * STEP, c);
+      sum[i][0] = sums[0];
 #pragma unroll
-      for (int w = 1; w < Core::SLICES; w++) sum[i] += (float)sums[w * (Core::EACH / 4)];
-      finite = finite && lo_is_finite(sum[i]);
+      for (int w = 1; w < Core::SLICES; w++) sum[i][0] += sums[w * (Core::EACH / 4)];
+      if constexpr (Core::TYPE == LO_SLICED_F32)
+        if (!lo_is_finite(sum[i][0]) && i * STEP < at.rows)
+          sum[i][0] = lo_plain_dot(p, batch, at.row + i * STEP, at.col, k0, k_count);
     }
-    if (Core::TYPE == LO_SLICED_F32 && !finite)
-#pragma unroll 1
-      for (int v = first; v < first + TURN * Core::THREADS; v += Core::THREADS) {
-        lo_i64 row = row0 + v / Core::BN, col = col0 + v % Core::BN;
-        float now = sum[0];
-        if (!lo_is_finite(now) && row < p.m && col < p.n)
-          now = lo_plain_dot(p, batch, row, col, k0, k_count);
-#pragma unroll
-        for (int i = 1; i < TURN; i++) sum[i - 1] = sum[i];
-        sum[TURN - 1] = now;
-      }
-#pragma unroll
-    for (int i = 0; i < TURN; i++) {
-      int v = first + i * Core::THREADS;
-      lo_i64 row = row0 + v / Core::BN, col = col0 + v % Core::BN;
-      if (row < p.m && col < p.n)
-        lo_plain_one(p.plain, sum[i], bias[v % Core::BN],
-                     batch * p.plain.batch_stride + row * p.plain.stride + col);
-    }
+    if (end.end != LO_END_ANY)
+      lo_finish<true, N, 1, STEP>(end, columns.template at<1>(c), sum, at);
+    else
+      lo_finish<false, N, 1, STEP>(end, columns.template at<1>(c), sum, at);
   }
 }
 
@@ -582,50 +567,43 @@ LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const char *memory, const float
 template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
+  typedef lo_tile_columns<Core::BN, Core::INTEGER> columns_t;
   constexpr int QUADS = Core::BN / 4;
   extern __shared__ __align__(128) char memory[];
-  __shared__ __align__(16) float bias[Core::BN];
-  __shared__ __align__(16) int columns[Core::INTEGER ? Core::BN : 4];
+  __shared__ __align__(16) columns_t columns;
   lo_touch_params(p);
-  bool plain = !Core::INTEGER && p.plain.c;
   unsigned tile = (unsigned)p.tile0 + blockIdx.x, tm = tile / (unsigned)p.tiles_n;
   lo_i64 row0 = (lo_i64)tm * Core::BM, col0 = (lo_i64)(tile - tm * (unsigned)p.tiles_n) * Core::BN;
   lo_i64 k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
   int warp = threadIdx.x / 32, slice = warp % Core::SLICES, part = warp / Core::SLICES;
   int row_w = part / Core::TILES_N * Core::WM, col_w = part % Core::TILES_N * Core::WN;
-  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
-  if (alpha == 0.0f) k_count = 0; /* does not read the operands */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0; /* does not read the operands */
   int steps = Core::steps_of((k_count + Core::BK - 1) / Core::BK, slice);
   if (row0 + row_w >= p.m || col0 + col_w >= p.n) steps = 0;
   bool zero = Core::INTEGER && p.e.zero_a.p;
   unsigned ring = (unsigned)__cvta_generic_to_shared(memory) + warp * Core::EACH;
   static_assert(Core::BN <= Core::THREADS, "a column each");
-  const void *bias_p = plain ? p.plain.bias : p.e.bias.p;
-  int bias_type = plain ? p.plain.bias_type : p.e.bias.type;
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     typename Core::loader_a a(p.a, l, row0 + row_w, k0, k_count, slice);
     typename Core::loader_b b(p.b, l, col0 + col_w, k0, k_count, slice);
     Core core;
     core.begin(ring, a, b, steps);
-    float my_bias = 0;
-    if (bias_p && threadIdx.x < Core::BN && col0 + threadIdx.x < p.n)
-      my_bias = lo_bias_at(bias_p, bias_type, col0 + threadIdx.x);
+    typename columns_t::column_t column = columns_t::load(p.e, col0, lo_left(p.n, col0, Core::BN));
     if (zero)
-      for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns[i] = 0;
+      for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns.sums[i] = 0;
     core.run(ring, a, b, steps, zero);
-    if (threadIdx.x < Core::BN) bias[threadIdx.x] = my_bias;
+    columns.store(column);
     core.put((sum_t *)(memory + warp * Core::EACH));
     __syncthreads();
     if (zero) {
-      if (row_w == 0) core.add_columns(columns + col_w);
+      if (row_w == 0) core.add_columns(columns.sums + col_w);
       __syncthreads();
     }
-    float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
-    bool singly = !Core::INTEGER && lo_is_stored_singly(p);
-    if (singly) lo_sliced_singly<Core>(p, memory, bias, l, row0, col0, k0, k_count);
+    lo_ending end = lo_product_ending(p, l);
+    if (!end.quads) lo_sliced_singly<Core>(p, end, columns, memory, l, row0, col0, k0, k_count);
 #pragma unroll 1
-    for (int v = threadIdx.x; v < Core::BM * QUADS && !singly; v += Core::THREADS) {
+    for (int v = threadIdx.x; v < Core::BM * QUADS && end.quads; v += Core::THREADS) {
       int r = v / QUADS, c = v % QUADS * 4;
       const sum_t *sums = Core::sums_of(memory, r, c);
       sum4 quad = lo_read4(sums);
@@ -635,19 +613,9 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
       lo_i64 row = row0 + r, col = col0 + c;
       if (row >= p.m || col >= p.n) continue;
       if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, l, row, col, k0, k_count);
-      int count = lo_quad_count(p.n, col);
-      float4 b4 = *(const float4 *)(bias + c);
-      if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns + c), row);
-      if (p.split > 1)
-        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-      else if (plain)
-        lo_plain_quad(p.plain, quad, b4, l * p.plain.batch_stride + row * p.plain.stride + col,
-                      count);
-      else
-        lo_finish4(p.e, alpha, beta, quad, b4, l, row, col, count);
+      lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
     }
-    if (p.split > 1 && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, false);
+    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();
   }
 }

@@ -23,16 +23,17 @@ LO_FN void lo_triple_matrices(unsigned (&r)[4], unsigned address) {
 }
 
 /* Warps of WM x WN outputs. */
-template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct lo_triple_mma_core {
+template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct lo_triple_mma_core {
   typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
   static constexpr bool MEETS = false;
-  static constexpr int BM = BM_, BN = BN_, WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
+  static constexpr int BM = BM_, BN = BN_, WN = WN_, PITCH = lo_triple_lines<WN>::PITCH;
+  static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int BYTES = 2 * (T::STAGE + T::PARTS), STAGE = T::STAGE / 4;
   static constexpr int MA = WM / 16, NB = WN / 8, GROUP = MA < 2 ? 1 : 2; /* rows at a time */
   static constexpr int TURNS = 2 * MA / GROUP, ITEMS = T::template items<THREADS>();
-  typedef lo_triple_drain<WN> drain_t;
-  static_assert(THREADS / 32 * drain_t::BYTES <= BYTES, "shared memory");
+  typedef lo_triple_lines<WN> lines_t;
+  static_assert(THREADS / 32 * lines_t::BYTES <= BYTES, "shared memory");
 
   int lane, row0, col0; /* of the warp */
   float acc[MA][NB][4], step[MA][NB][4];
@@ -141,22 +142,20 @@ template <int BM_, int BN_, int WM, int WN, bool TRANS_A, bool TRANS_B> struct l
     lo_triple_commit();
   }
 
-  template <class Quad, class One, class Row>
-  __device__ __forceinline__ void drain(const lo_cu_gemm &p, char *shared, Quad each_quad, One each,
-                                        const float *, Row) {
-    bool singly = lo_is_stored_singly(p);
-    float *mine = (float *)(shared + threadIdx.x / 32 * drain_t::BYTES);
+  /* each(row, column, sums) of 16 rows of a warp at a time. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
+    float *mine = (float *)(shared + threadIdx.x / 32 * lines_t::BYTES);
 #pragma unroll 1
     for (int pass = 0; pass < MA; pass++) {
+      __syncwarp();
 #pragma unroll
       for (int i = 0; i < MA; i++)
         if (i == pass)
 #pragma unroll
           for (int j = 0; j < NB; j++)
-            drain_t::put(mine, j, acc[i][j][0], acc[i][j][1], acc[i][j][2], acc[i][j][3]);
+            lines_t::put(mine, j, acc[i][j][0], acc[i][j][1], acc[i][j][2], acc[i][j][3]);
       __syncwarp();
-      drain_t::template hand_out<16, 32>(mine, row0 + 16 * pass, col0, singly, each_quad, each);
-      __syncwarp();
+      each(row0 + 16 * pass, col0, mine);
     }
   }
 };

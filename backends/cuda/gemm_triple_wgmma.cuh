@@ -65,9 +65,10 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
   static constexpr int STAGES = STAGES_, SETS = 2; /* of f32, of parts */
   static constexpr int EACH = BN / 2;              /* a thread's outputs */
   static constexpr int BYTES = SETS * T::PARTS + STAGES * T::STAGE, STAGE = T::STAGE / 4;
-  typedef lo_triple_drain<BN> drain_t;
+  static constexpr int WN = BN, PITCH = lo_triple_lines<WN>::PITCH;
+  typedef lo_triple_lines<BN> lines_t;
   static_assert(BYTES == LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES), "what the host is told");
-  static_assert(BM / 16 * drain_t::BYTES <= BYTES, "shared memory");
+  static_assert(BM / 16 * lines_t::BYTES <= BYTES, "shared memory");
   enum { FULL = 1, EMPTY = FULL + SETS, COPIED = EMPTY + SETS }; /* barriers; 0 is __syncthreads */
 
   float acc[EACH], step[EACH];
@@ -154,42 +155,39 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
     __syncthreads(); /* racecheck does not count the first one that follows bar.arrive */
   }
 
-  /* All threads, those that hold no sums too. */
-  template <class Quad, class One, class Row>
-  __device__ __forceinline__ void drain(const lo_cu_gemm &p, char *shared, Quad each_quad, One each,
-                                        const float *row_sums, Row each_row) {
-    float *rows = (float *)shared;
-    if (!produces())
+  /* The sums of 16 rows to shared memory, by a warp that multiplied. */
+  __device__ __forceinline__ float *lay_down(char *shared, int warp) const {
+    float *mine = (float *)(shared + warp * lines_t::BYTES);
 #pragma unroll
-      for (int j = 0; j < BN / 8; j++)
-        drain_t::put(rows + (threadIdx.x - PRODUCERS) / 32 * (drain_t::BYTES / 4), j, acc[4 * j],
-                     acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
-    if (p.split > 1) {
-      meet(p.split, rows, each_quad, row_sums, each_row);
-      return;
-    }
-    __syncthreads();
-    drain_t::template hand_out<BM, THREADS>(rows, 0, 0, lo_is_stored_singly(p), each_quad, each);
+    for (int j = 0; j < BN / 8; j++)
+      lines_t::put(mine, j, acc[4 * j], acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    return mine;
+  }
+  /* each(row, column, sums) of 16 rows of a warp that multiplied. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) const {
+    if (produces()) return;
+    int warp = (threadIdx.x - PRODUCERS) / 32;
+    float *mine = lay_down(shared, warp);
+    __syncwarp();
+    each(16 * warp, 0, mine);
   }
   /* Each block of the cluster adds the parts of every `split`th row, in their order; the first one
    * those of the sums by row. */
   template <class Quad, class Row>
-  static __device__ __forceinline__ void meet(int split, const float *rows, Quad each_quad,
-                                              const float *row_sums, Row each_row) {
+  __device__ __forceinline__ void meet(int split, char *shared, Quad each_quad,
+                                       const float *row_sums, Row each_row) const {
 #if __CUDA_ARCH_FEAT_SM90_ALL
     constexpr int QUADS = BN / 4;
+    const float *rows = (const float *)shared;
+    if (!produces()) lay_down(shared, (threadIdx.x - PRODUCERS) / 32);
     lo_cluster_sync();
 #pragma unroll 1
     for (int v = threadIdx.x; v / QUADS * split + (int)blockIdx.y < BM; v += THREADS) {
       int line = v / QUADS * split + blockIdx.y, quad = v % QUADS * 4;
-      unsigned place = (unsigned)__cvta_generic_to_shared(rows + line * drain_t::PITCH + quad);
-      float4 sum, part;
-      lo_cluster_load(sum, place, 0);
+      unsigned place = (unsigned)__cvta_generic_to_shared(rows + line * PITCH + quad);
+      float4 sum = lo_cluster_quad(place, 0);
 #pragma unroll 4
-      for (int i = 1; i < split; i++) {
-        lo_cluster_load(part, place, i);
-        sum = lo_add4(sum, part);
-      }
+      for (int i = 1; i < split; i++) sum = lo_add4(sum, lo_cluster_quad(place, i));
       each_quad(line, quad, sum);
     }
     for (int r = threadIdx.x; r < BM && row_sums && !blockIdx.y; r += THREADS) {

@@ -23,7 +23,7 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
   static constexpr int WORKERS = 128 * GROUPS, THREADS = WORKERS + (HANDS_ON ? 128 : 32);
   static constexpr int A = BM * 128, STAGE = (BM + BN) * 128;
   /* Of a group: its columns' bias and sums, its rows' sums by each warp. */
-  static constexpr int ROWS = 64 * TALL, SIDE = BN * 4 * 2 + ROWS * 4 * 4;
+  static constexpr int ROWS = 64 * TALL, SIDE = BN * 4 * 3 + 16 + ROWS * 4 * 4;
   static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + STAGES * 16;
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
   static constexpr int SIXTEENS = TALL * BN / 32;
@@ -60,12 +60,15 @@ template <class T> struct lo_wgmma_ring {
     at = 0;
     parity ^= 1;
   }
+  /* By a warp. */
   __device__ __forceinline__ void init() const {
-    for (int s = 0; s < T::STAGES; s++) {
+    int s = threadIdx.x % 32;
+    if (s < T::STAGES) {
       lo_mbarrier_init(barriers + s * 16, 1);
       lo_mbarrier_init(barriers + s * 16 + 8, T::CLUSTER * T::GROUPS * 4);
     }
     lo_mbarrier_publish();
+    __syncwarp();
   }
 };
 
@@ -84,10 +87,14 @@ template <int BARRIER, int THREADS> struct lo_meeting {
     return result;
   }
 };
+/* Named barriers; 0 is __syncthreads. */
+enum { LO_WGMMA_WORKERS = 1, LO_WGMMA_READY, LO_WGMMA_TURN, LO_WGMMA_GROUP };
 LO_FN void lo_group_sync() {
-  lo_meeting<0, 128>::sync(2 + threadIdx.x / 128);
+  lo_meeting<0, 128>::sync(LO_WGMMA_GROUP + threadIdx.x / 128);
 }
-template <class T> using lo_workers = lo_meeting<1, T::WORKERS>;
+template <int BARRIER, int THREADS> LO_FN void lo_arrive() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(BARRIER), "n"(THREADS) : "memory");
+}
 
 /* Where a block is: its tile, matrix and part of k. */
 struct lo_wgmma_place {
@@ -160,19 +167,30 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B> struct lo_wgmma_core {
     if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(ring.empty());
     if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(ring.empty(), lane);
   }
+  /* Groups begin one after the other: one ends its tile while the next one still multiplies. */
+  static constexpr int TURN = T::STAGES / 2;
+  __device__ __forceinline__ static void await_turn(int steps) {
+    if (T::GROUPS == 2 && group() == 1 && steps > TURN)
+      lo_meeting<LO_WGMMA_TURN, T::WORKERS>::sync();
+  }
+  __device__ __forceinline__ static void give_turn(int step) {
+    if (T::GROUPS == 2 && group() == 0 && step == TURN) lo_arrive<LO_WGMMA_TURN, T::WORKERS>();
+  }
   /* beside(stage) sums what else is wanted of a stage while it is multiplied. */
   template <class Beside>
-  __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside) {
+  __device__ __forceinline__ void run(ring_t &ring, int steps, bool first, Beside beside) {
     if (steps == 0)
 #pragma unroll
       for (int i = 0; i < T::TALL; i++)
 #pragma unroll
         for (int j = 0; j < BN / 2; j++) acc[i][j] = 0;
     ring_t last = ring;
+    if (first) await_turn(steps);
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
       lo_mbarrier_wait(ring.full(), ring.parity);
       multiply(ring.stage(), s);
+      if (first) give_turn(s);
       beside(ring.stage());
       if (s) {
         lo_wgmma_wait<1>();
@@ -249,8 +267,8 @@ template <class T> struct lo_wgmma_column_sums {
 /* ---- Sums to memory, sixteen of a lane at a time: of four times 8 columns it has two neighbours
  * in a row, and in the eighth row below. */
 struct lo_wgmma_spot {
-  lo_i64 l, row, col; /* the lane's upper row; the first of the 32 columns */
-  const float *bias;  /* of that column on */
+  lo_i64 row, col; /* the lane's upper row; the first of the 32 columns */
+  int column;      /* of the tile */
 };
 
 /* Four lanes with a word of each of four things: lane q gets thing q whole. */
@@ -274,50 +292,46 @@ LO_FN void lo_turn_words(unsigned (&w)[4]) {
   }
 }
 
-/* Any epilogue: lanes pair up to have a quad each, the even ones in the upper row. */
-template <class Sum, class Sum4>
-LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, Sum (&s)[16], const lo_wgmma_spot &at) {
-  float alpha = lo_scalar_float(p.e.alpha), beta = lo_scalar_float(p.e.beta);
+/* Any end: lanes pair up to have a quad each, the even ones in the upper row. */
+template <bool STRAIGHT, class Sum, class Columns>
+LO_FN void lo_wgmma_end_quads(const lo_ending &end, const Columns &columns, Sum (&s)[16],
+                              const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
   bool odd = threadIdx.x & 1;
   int c = threadIdx.x % 4 / 2 * 4;
   lo_i64 row = at.row + (odd ? 8 : 0);
 #pragma unroll 1
   for (int block = 0; block < 4; block++, c += 8) {
-    Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1),
-        y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
-    Sum4 quad = {odd ? x : s[0], odd ? y : s[1], odd ? s[2] : x, odd ? s[3] : y};
-    if (row < p.m && at.col + c < p.n)
-      lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(at.bias + c), at.l, row, at.col + c,
-                 lo_quad_count(p.n, at.col + c));
+    Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1);
+    Sum y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
+    Sum quad[1][4] = {{odd ? x : s[0], odd ? y : s[1], odd ? s[2] : x, odd ? s[3] : y}};
+    int count = lo_quad_count(n, at.col + c);
+    lo_pieces piece = {row, at.col + c, 1, count, end.quads && count >= 4};
+    if (row < m && at.col + c < n)
+      lo_finish<STRAIGHT, 1, 4, 1>(end, columns.template at<4>(at.column + c), quad, piece);
 #pragma unroll
     for (int i = 0; i < 12; i++) s[i] = s[i + 4];
   }
 }
 
-/* The plain epilogue: what is stored, */
-template <bool STRAIGHT>
-LO_FN void lo_wgmma_plain(const lo_cu_plain &e, float (&s)[16], const float *bias) {
-  float floor = e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+/* A straight end, or one with an activation alone, whose eights of 16 bits may be stored at once.
+ */
+template <bool BF16, bool STRAIGHT, class Columns>
+LO_FN void lo_wgmma_end_16(const lo_ending &end, const Columns &columns, float (&s)[16],
+                           const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
+  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+  int q = threadIdx.x % 4;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    float2 b = *(const float2 *)(bias + 8 * i + threadIdx.x % 4 * 2);
+    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + 2 * q);
 #pragma unroll
     for (int j = 0; j < 4; j++)
-      s[4 * i + j] = __fmul_rn(e.alpha, s[4 * i + j]) + (j % 2 ? b.y : b.x);
+      s[4 * i + j] = __fadd_rn(__fmul_rn(end.alpha, s[4 * i + j]), j % 2 ? b.y : b.x);
   }
   if (STRAIGHT)
 #pragma unroll
-    for (int i = 0; i < 16; i++) s[i] = lo_at_least_floor(s[i], floor);
+    for (int i = 0; i < 16; i++) s[i] = lo_at_least(s[i], floor);
   else
-    lo_activation16(e.activation, s, e.slope);
-}
-/* and storing it. */
-template <bool BF16>
-LO_FN void lo_wgmma_store_wide(const lo_cu_gemm &p, const float (&s)[16], const lo_wgmma_spot &at) {
-  const lo_cu_plain &e = p.plain;
-  int q = threadIdx.x % 4;
-  unsigned short *c =
-      (unsigned short *)e.c + at.l * e.batch_stride + at.row * e.stride + at.col + 8 * q;
+    lo_activate(end.e.activation, s, end.e.slope);
   unsigned w[2][4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -325,89 +339,116 @@ LO_FN void lo_wgmma_store_wide(const lo_cu_gemm &p, const float (&s)[16], const 
     w[0][i] = pairs.x;
     w[1][i] = pairs.y;
   }
+  char *c = end.to + (at.row * end.stride + at.col + 8 * q) * 2;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     lo_turn_words(w[h]);
-    if (at.row + 8 * h < p.m && at.col + 8 * q < p.n)
-      lo_store_words(c + 8 * h * e.stride, make_uint4(w[h][0], w[h][1], w[h][2], w[h][3]));
+    if (at.row + 8 * h < m && at.col + 8 * q < n)
+      lo_store_words(c + 16 * h * end.stride, make_uint4(w[h][0], w[h][1], w[h][2], w[h][3]));
   }
 }
-LO_FN void lo_wgmma_store(const lo_cu_gemm &p, const float (&s)[16], const lo_wgmma_spot &at) {
-  const lo_cu_plain &e = p.plain;
-  int left = (int)(p.n - at.col < 32 ? p.n - at.col : 32) - threadIdx.x % 4 * 2;
-  lo_i64 place = at.l * e.batch_stride + at.row * e.stride + at.col + threadIdx.x % 4 * 2;
+
+/* The same of 8 bits: each lane's neighbours of both rows are a word on their way. */
+template <class Columns>
+LO_FN void lo_wgmma_end_8(const lo_ending &end, const Columns &columns, int (&s)[16],
+                          const lo_wgmma_spot &at, lo_i64 m, lo_i64 n) {
+  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+  int q = threadIdx.x % 4, is_unsigned = end.type == LO_TYPE_U8;
+  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
+  float row_scale[2];
 #pragma unroll
-  for (int i = 0; i < 4; i++, left -= 8, place += 8)
+  for (int h = 0; h < 2; h++)
+    row_scale[h] = scales && at.row + 8 * h < m ? scales[at.row + 8 * h] : 1.0f;
+  unsigned w[4];
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-      if (at.row + 8 * h >= p.m) break;
-      float x = s[4 * i + 2 * h], y = s[4 * i + 2 * h + 1];
-      lo_i64 to = place + 8 * h * e.stride;
-      if (e.type == LO_TYPE_F32 && e.vector && left > 1) {
-        *(float2 *)((float *)e.c + to) = make_float2(x, y);
-      } else if (e.type == LO_TYPE_F32) {
-        if (left > 0) ((float *)e.c)[to] = x;
-        if (left > 1) ((float *)e.c)[to + 1] = y;
-      } else {
-        if (left > 0) ((unsigned short *)e.c)[to] = lo_to_16(x, e.type == LO_TYPE_BF16);
-        if (left > 1) ((unsigned short *)e.c)[to + 1] = lo_to_16(y, e.type == LO_TYPE_BF16);
-      }
+  for (int i = 0; i < 4; i++) {
+    int column = at.column + 8 * i + 2 * q;
+    float2 b = *(const float2 *)(columns.bias + column);
+    float2 scale = *(const float2 *)(columns.scale + column);
+    float z[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      z[j] = __fmul_rn(__fmul_rn(row_scale[j / 2], j % 2 ? scale.y : scale.x), (float)s[4 * i + j]);
+      z[j] = __fadd_rn(__fmul_rn(end.alpha, z[j]), j % 2 ? b.y : b.x);
+      z[j] = lo_quotient(columns.divisor, lo_at_least(z[j], floor));
     }
+    w[i] = lo_to_8x4(make_float4(z[0], z[1], z[2], z[3]), is_unsigned);
+  }
+  lo_turn_words(w);
+  char *c = end.to + at.row * end.stride + at.col + 8 * q;
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    unsigned pick = h ? 0x7632 : 0x5410;
+    if (at.row + 8 * h < m && at.col + 8 * q < n)
+      lo_store_words(c + 8 * h * end.stride,
+                     make_uint2(__byte_perm(w[0], w[1], pick), __byte_perm(w[2], w[3], pick)));
+  }
 }
 
 /* Sixteens of a lane, one after the other: sums(s, i) are number i's, spot(i) where they belong. At
- * most MOST of them. Short ends are in line, others in a loop. */
-template <class Core> struct lo_wgmma_ends {
+ * most MOST of them. The shortest ends are in line, others in a loop. */
+template <class Core, class Columns> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
+  /* Whether eights may be stored at once. */
+  static __device__ __forceinline__ bool wide(const lo_ending &end, lo_i64 n) {
+    int size = lo_size_of(end.type), border = 8 * size - 1;
+    return (((lo_u64)end.to | (lo_u64)end.stride * size) & border) == 0 && n % 8 == 0;
+  }
   template <bool BF16, int MOST, class Sums, class Spot>
-  static __device__ __forceinline__ void straight(const lo_cu_gemm &p, int count, Sums sums,
+  static __device__ __forceinline__ void straight(const lo_ending &end, const Columns &columns,
+                                                  lo_i64 m, lo_i64 n, int count, Sums sums,
                                                   Spot spot) {
 #pragma unroll
     for (int i = 0; i < MOST; i++) {
       if (i >= count) break;
-      float s[16];
+      sum_t s[16];
       sums(s, i);
-      lo_wgmma_spot at = spot(i);
-      lo_wgmma_plain<true>(p.plain, s, at.bias);
-      lo_wgmma_store_wide<BF16>(p, s, at);
+      if constexpr (Core::INTEGER)
+        lo_wgmma_end_8(end, columns, s, spot(i), m, n);
+      else
+        lo_wgmma_end_16<BF16, true>(end, columns, s, spot(i), m, n);
     }
   }
   template <int MOST, class Sums, class Spot>
-  static __device__ __forceinline__ void run(const lo_cu_gemm &p, int count, Sums sums, Spot spot) {
-    const lo_cu_plain &e = p.plain;
-    bool wide = (((lo_u64)e.c | (lo_u64)e.stride * 2 | (lo_u64)e.batch_stride * 2) & 15) == 0 &&
-                p.n % 8 == 0 && e.type != LO_TYPE_F32;
-    if constexpr (!Core::INTEGER) {
-      if (e.c && wide && (e.activation == LO_ACT_IDENTITY || e.activation == LO_ACT_RELU))
-        return e.type == LO_TYPE_BF16 ? straight<true, MOST>(p, count, sums, spot)
-                                      : straight<false, MOST>(p, count, sums, spot);
+  static __device__ __forceinline__ void run(const lo_ending &end, const Columns &columns, lo_i64 m,
+                                             lo_i64 n, int count, Sums sums, Spot spot) {
+    bool is_16 = end.type == LO_TYPE_F16 || end.type == LO_TYPE_BF16,
+         bf16 = end.type == LO_TYPE_BF16;
+    bool is_wide = wide(end, n), line = end.end == LO_END_STRAIGHT;
+    if constexpr (Core::INTEGER) {
+      if (is_wide && line && end.type >= LO_TYPE_I8 && columns.divisor.ordinary)
+        return straight<false, MOST>(end, columns, m, n, count, sums, spot);
+    } else if (is_wide && line && is_16) {
+      return bf16 ? straight<true, MOST>(end, columns, m, n, count, sums, spot)
+                  : straight<false, MOST>(end, columns, m, n, count, sums, spot);
     }
+    bool active = is_wide && is_16 && lo_only_activates(end.e);
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
       sum_t s[16];
       sums(s, i);
       lo_wgmma_spot at = spot(i);
       if constexpr (!Core::INTEGER) {
-        if (e.c) {
-          lo_wgmma_plain<false>(e, s, at.bias);
-          if (wide && e.type == LO_TYPE_BF16)
-            lo_wgmma_store_wide<true>(p, s, at);
-          else if (wide)
-            lo_wgmma_store_wide<false>(p, s, at);
+        if (active) {
+          if (bf16)
+            lo_wgmma_end_16<true, false>(end, columns, s, at, m, n);
           else
-            lo_wgmma_store(p, s, at);
+            lo_wgmma_end_16<false, false>(end, columns, s, at, m, n);
           continue;
         }
       }
-      lo_wgmma_end_any<sum_t, typename Core::sum4>(p, s, at);
+      if (end.end != LO_END_ANY)
+        lo_wgmma_end_quads<true>(end, columns, s, at, m, n);
+      else
+        lo_wgmma_end_quads<false>(end, columns, s, at, m, n);
     }
   }
 };
 
 /* ---- The product. grid: x blocks that go through the tiles, a tile CLUSTER blocks high; y parts
  * of k; z matrices. The blocks of all parts of a tile are a cluster (x then has a block for each
- * tile, z for each matrix): they lay their sums where the stages were, and each ends its share of
- * the tile, adding the parts in their order. */
+ * tile, z for each matrix): each ends its share of the tile, for which all others send it their
+ * sums. */
 template <class T, class Body>
 LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank, Body body) {
   for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tiles_m * p.tiles_n;
@@ -423,40 +464,38 @@ LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank
 template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
+  typedef lo_tile_columns<T::BN, Core::INTEGER> columns_t;
+  static_assert(sizeof(columns_t) + T::ROWS * 16 <= T::SIDE, "what a group has beside its sums");
   const lo_cu_gemm &p;
   const lo_wgmma_place &at;
   char *memory;
-  float *bias; /* of the group */
-  int *columns;
+  columns_t &columns; /* of the group */
   float *rows;
   Core core;
 
   __device__ __forceinline__ lo_wgmma_worker(const lo_cu_gemm &p_, const lo_wgmma_place &at_,
                                              char *memory_)
       : p(p_), at(at_), memory(memory_),
-        bias((float *)(memory_ + T::STAGE * T::STAGES + threadIdx.x / 128 * T::SIDE)),
-        columns((int *)bias + T::BN), rows(bias + 2 * T::BN) {}
+        columns(*(columns_t *)(memory_ + T::STAGE * T::STAGES + threadIdx.x / 128 * T::SIDE)),
+        rows((float *)((char *)&columns + T::SIDE) - 4 * T::ROWS) {}
 
-  __device__ __forceinline__ void stage_bias() const {
-    for (int i = threadIdx.x % 128; i < T::BN; i += 128)
-      bias[i] = p.e.bias.p ? at.col0 + i < p.n ? lo_load(p.e.bias, at.col0 + i) : 0.0f : -0.0f;
-  }
+  bool first = true; /* tile of the block */
 
   __device__ __forceinline__ void multiply(lo_wgmma_ring<T> &ring, int steps, bool sum) {
     if constexpr (Core::INTEGER) {
       lo_wgmma_column_sums<T> side = {};
-      core.run(ring, steps, [&](unsigned stage) {
+      core.run(ring, steps, first, [&](unsigned stage) {
         if (p.e.zero_a.p) side.add(memory + (stage - ring.base));
       });
-      if (p.e.zero_a.p) side.store(columns);
+      if (p.e.zero_a.p) side.store(columns.sums);
     } else if constexpr (TRANS_A) {
       lo_wgmma_row_sums<Core, T> side = {};
-      core.run(ring, steps, [&](unsigned stage) {
+      core.run(ring, steps, first, [&](unsigned stage) {
         if (sum) side.add(memory + (stage - ring.base), p.bf16);
       });
       if (sum) side.store(rows);
     } else {
-      core.run(ring, steps, [](unsigned) {});
+      core.run(ring, steps, first, [](unsigned) {});
     }
   }
 
@@ -469,12 +508,13 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           lo_i64 row = at.row0 + core.first_row(i) + threadIdx.x % 32 / 4 + 8 * h;
-          int zero = row < p.m ? ((const int *)p.e.zero_a.p)[lo_of_row(p.e.zero_a, row)] : 0;
+          int zero = row < p.m ? ((const int *)p.e.zero_a.p)[p.e.zero_a.one ? 0 : row] : 0;
 #pragma unroll
           for (int j = 0; j < T::BN / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
-              core.acc[i][4 * j + 2 * h + e] -= zero * columns[8 * j + threadIdx.x % 4 * 2 + e];
+              core.acc[i][4 * j + 2 * h + e] -=
+                  zero * columns.sums[8 * j + threadIdx.x % 4 * 2 + e];
         }
     }
   }
@@ -483,11 +523,11 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   __device__ __forceinline__ lo_wgmma_spot spot(int warp, int i) const {
     int tall = i / (T::BN / 32), column = i % (T::BN / 32) * 32;
     int row = (warp / 4 * T::TALL + tall) * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
-    return {at.l, at.row0 + row, at.col0 + column, bias + column};
+    return {at.row0 + row, at.col0 + column, column};
   }
   __device__ __forceinline__ void end() const {
-    lo_wgmma_ends<Core>::template run<T::SIXTEENS>(
-        p, T::SIXTEENS,
+    lo_wgmma_ends<Core, columns_t>::template run<T::SIXTEENS>(
+        lo_ending_of(p.e, at.l, false), columns, p.m, p.n, T::SIXTEENS,
         [&](sum_t(&s)[16], int number) {
 #pragma unroll
           for (int i = 0; i < T::SIXTEENS; i++)
@@ -499,47 +539,47 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
         [&](int number) { return spot(threadIdx.x / 32, number); });
   }
 
-  /* Parts of k: a thread's sums lie in quads, those of all threads side by side. Each block of the
-   * cluster ends every `split`th of the tile's sixteens. */
-  __device__ __forceinline__ void lay_down() const {
-#pragma unroll
-    for (int i = 0; i < T::TALL; i++)
-#pragma unroll
-      for (int j = 0; j < T::BN / 8; j++) {
-        const sum_t *s = &core.acc[i][4 * j];
-        ((sum4 *)memory)[(i * (T::BN / 8) + j) * T::WORKERS + threadIdx.x] =
-            sum4{s[0], s[1], s[2], s[3]};
-      }
+  /* Parts of k: of all the tile's sixteens each block ends every `split`th. It gets them in the
+   * order of the parts, 2 KB each, where its stages were. */
+  static constexpr int WARPS = T::WORKERS / 32, ALL = WARPS * T::SIXTEENS;
+  static_assert((ALL + 7) * 2048 <= T::STAGE * T::STAGES, "sums where the stages were");
+  __device__ __forceinline__ unsigned place_of(int sixteen, int part) const {
+    return (unsigned)__cvta_generic_to_shared(memory) + (sixteen * p.split + part) * 2048 +
+           threadIdx.x % 32 * 16;
   }
-  __device__ __forceinline__ void add_parts(sum_t (&s)[16], int warp, int i) const {
-    unsigned place = (unsigned)__cvta_generic_to_shared(memory) +
-                     16 * (i * 4 * T::WORKERS + warp * 32 + threadIdx.x % 32);
+  __device__ __forceinline__ void send() const {
+#pragma unroll
+    for (int i = 0; i < T::SIXTEENS; i++) {
+      unsigned number = threadIdx.x / 32 * T::SIXTEENS + i, owner = number % (unsigned)p.split;
+      unsigned to = lo_cluster_place(place_of(number / (unsigned)p.split, blockIdx.y), owner);
+      const sum_t *s = &core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16];
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        lo_cluster_store(to + j * 512, s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]);
+    }
+  }
+  __device__ __forceinline__ void add_parts(sum_t (&s)[16], int sixteen) const {
 #pragma unroll
     for (int e = 0; e < 16; e++) s[e] = 0;
-#pragma unroll 1
+#pragma unroll 2
     for (int part = 0; part < p.split; part++) {
-      sum4 q[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++) lo_cluster_load(q[j], place + j * 16 * T::WORKERS, part);
+      const char *from = memory + (sixteen * p.split + part) * 2048 + threadIdx.x % 32 * 16;
 #pragma unroll
       for (int j = 0; j < 4; j++) {
-        s[4 * j] += q[j].x, s[4 * j + 1] += q[j].y, s[4 * j + 2] += q[j].z, s[4 * j + 3] += q[j].w;
+        sum4 q = *(const sum4 *)(from + j * 512);
+        s[4 * j] += q.x, s[4 * j + 1] += q.y, s[4 * j + 2] += q.z, s[4 * j + 3] += q.w;
       }
     }
   }
   __device__ __forceinline__ void end_parts() const {
-    constexpr int WARPS = T::WORKERS / 32, ALL = WARPS * T::SIXTEENS;
-    int first = blockIdx.y + threadIdx.x / 32 * p.split, step = WARPS * p.split;
-    int count = first < ALL ? (ALL - first + step - 1) / step : 0;
-    lo_wgmma_ends<Core>::template run<(T::SIXTEENS + 1) / 2>(
-        p, count,
-        [&](sum_t(&s)[16], int number) {
-          int u = first + number * step;
-          add_parts(s, u / T::SIXTEENS, u % T::SIXTEENS);
-        },
-        [&](int number) {
-          int u = first + number * step;
-          return spot(u / T::SIXTEENS, u % T::SIXTEENS);
+    int mine = (ALL - (int)blockIdx.y + p.split - 1) / p.split, warp = threadIdx.x / 32;
+    int count = warp < mine ? (mine - warp + WARPS - 1) / WARPS : 0;
+    lo_wgmma_ends<Core, columns_t>::template run<(T::SIXTEENS + 1) / 2>(
+        lo_ending_of(p.e, at.l, false), columns, p.m, p.n, count,
+        [&](sum_t(&s)[16], int n) { add_parts(s, warp + n * WARPS); },
+        [&](int n) {
+          int number = (warp + n * WARPS) * p.split + blockIdx.y;
+          return spot(number / T::SIXTEENS, number % T::SIXTEENS);
         });
   }
   /* The rows' sums: over the warps, then over the parts, by the first block. */
@@ -562,13 +602,15 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   __device__ __forceinline__ void tile(lo_wgmma_ring<T> &ring, int steps) {
     bool sum = TRANS_A && p.e.row_sum.p && at.col0 == 0;
     lo_group_sync(); /* the tile before has read its columns */
-    stage_bias();
+    columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN), threadIdx.x % 128, 128);
     multiply(ring, steps, sum);
+    first = false;
+    if (p.split > 1) lo_cluster_arrive(); /* the stages are read */
     lo_group_sync();
     shift();
     if (p.split > 1) {
-      lo_workers<T>::sync(); /* all groups have read the stages */
-      lay_down();
+      lo_cluster_wait();
+      send();
       lo_cluster_sync();
       end_parts();
     } else {
@@ -580,40 +622,39 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
 
 template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_cu_boxed_gemm &p) {
   extern __shared__ __align__(1024) char wgmma_memory[];
+  constexpr int STARTERS = T::WORKERS + 32;
   const lo_cu_gemm &g = p.g;
   unsigned base = (unsigned)__cvta_generic_to_shared(wgmma_memory);
   lo_wgmma_ring<T> ring(base, base + T::BYTES - T::STAGES * 16);
   unsigned rank = T::CLUSTER == 1 ? 0 : lo_cluster_rank();
   bool copies = threadIdx.x / 32 == T::WORKERS / 32;
-  if (copies && lo_elect()) {
-    if (g.k) {
-      lo_box_prefetch(&p.a);
-      lo_box_prefetch(&p.b);
-    }
-    ring.init();
+  if (threadIdx.x == T::WORKERS && g.k) {
+    lo_box_prefetch(&p.a);
+    lo_box_prefetch(&p.b);
   }
-  if (T::CLUSTER > 1)
-    lo_cluster_sync();
-  else
-    __syncthreads();
+  if (copies) ring.init();
+  if (T::CLUSTER > 1) lo_cluster_sync();
   lo_i64 k0 = blockIdx.y * g.slice, k_count = g.k - k0 < g.slice ? g.k - k0 : g.slice;
   lo_wgmma_place at;
   at.k0 = (int)k0;
   /* alpha = 0 does not read the operands */
-  int steps = lo_scalar_float(g.e.alpha) == 0.0f ? 0 : (int)((k_count + Core::BK - 1) / Core::BK);
-  if (!copies && threadIdx.x < T::WORKERS) {
+  int steps = lo_scalar_float(g.e.alpha) == 0.0f ? 0 : (int)(k_count + Core::BK - 1) / Core::BK;
+  if (threadIdx.x < T::WORKERS) {
     if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    if (T::CLUSTER == 1) lo_meeting<LO_WGMMA_READY, STARTERS>::sync();
+    lo_touch_params(g);
     lo_wgmma_worker<Core, T, TRANS_A> worker(g, at, wgmma_memory);
     lo_wgmma_tiles<T>(g, at, rank, [&]() { worker.tile(ring, steps); });
   } else {
     if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    /* It need not wait for the others, nor they for its first copies. */
+    if (copies && T::CLUSTER == 1) lo_arrive<LO_WGMMA_READY, STARTERS>();
     if (copies && lo_elect())
       lo_wgmma_tiles<T>(g, at, rank, [&]() { Core::produce(p, ring, at, steps, rank); });
     __syncwarp();
-    if (T::CLUSTER == 1 && g.split > 1) lo_cluster_sync(); /* with lay_down() */
   }
   /* Nobody leaves while others copy into its memory, arrive or read there. */
-  if (T::CLUSTER > 1 || g.split > 1) lo_cluster_sync();
+  if (T::CLUSTER > 1 || (TRANS_A && g.split > 1 && g.e.row_sum.p)) lo_cluster_sync();
 }
 #endif
 

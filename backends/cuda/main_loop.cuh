@@ -134,22 +134,48 @@ LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
   return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
 }
 
-/* A thread adds a few quads at a time, whose loads are on their way together. */
-template <class Core>
-LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, float beta,
-                        lo_i64 batch, lo_i64 row0, lo_i64 col0, bool sum) {
-  constexpr int QUADS = Core::BN / 4, FEW = 4;
+/* The end of a product, or of its part that this block makes. */
+LO_FN lo_ending lo_product_ending(const lo_cu_gemm &p, lo_i64 batch) {
+  lo_ending end = lo_ending_of(p.e, batch, true);
+  if (p.split > 1) {
+    end.to = (char *)lo_part_of(p, blockIdx.y, batch, 0, 0);
+    end.stride = p.pitch;
+    end.type = LO_TYPE_F32;
+    end.end = LO_END_SUMS;
+    end.quads = true;
+  }
+  return end;
+}
+
+/* The parts of k of a quad, in their order. */
+template <class Quad>
+LO_FN Quad lo_add_stored(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 col) {
+  const Quad *stored = (const Quad *)lo_part_of(p, 0, batch, row, col);
+  lo_i64 next = p.batch * p.m * p.pitch / 4;
+  Quad acc = __ldcg(stored);
+#pragma unroll 4
+  for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(stored + s * next));
+  return acc;
+}
+
+/* What all parts are followed by, for the tile of the block that comes last. A thread adds a few
+ * quads at a time, whose loads are on their way together. */
+template <class Core, class Columns>
+LO_FN void lo_add_parts(const lo_cu_gemm &p, const Columns &columns, lo_i64 batch, lo_i64 row0,
+                        lo_i64 col0, bool sum) {
+  constexpr int WIDTH = Core::BN / 4, QUADS = Core::BM * WIDTH, FEW = 4;
   typedef typename Core::sum4 sum4;
+  lo_ending end = lo_ending_of(p.e, batch, false);
   lo_i64 next = p.batch * p.m * p.pitch / 4;
 #pragma unroll 1
-  for (int first = threadIdx.x; first < Core::BM * QUADS; first += FEW * Core::THREADS) {
+  for (int first = threadIdx.x; first < QUADS; first += FEW * Core::THREADS) {
     const sum4 *parts[FEW];
     sum4 acc[FEW];
 #pragma unroll
     for (int i = 0; i < FEW; i++) {
       int v = first + i * Core::THREADS;
-      lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
-      bool in = v < Core::BM * QUADS && row < p.m && col < p.n; /* else any: it is dropped */
+      lo_i64 row = row0 + v / WIDTH, col = col0 + v % WIDTH * 4;
+      bool in = v < QUADS && row < p.m && col < p.n; /* else any: it is dropped */
       parts[i] = (const sum4 *)lo_part_of(p, 0, batch, in ? row : row0, in ? col : col0);
       acc[i] = __ldcg(parts[i]);
     }
@@ -158,11 +184,12 @@ LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, flo
 #pragma unroll
       for (int i = 0; i < FEW; i++) acc[i] = lo_add4(acc[i], __ldcg(parts[i] + s * next));
 #pragma unroll 1
-    for (int v = first; v < Core::BM * QUADS && v < first + FEW * Core::THREADS; v += Core::THREADS) {
-      lo_i64 row = row0 + v / QUADS, col = col0 + v % QUADS * 4;
+    for (int v = first; v < QUADS && v < first + FEW * Core::THREADS; v += Core::THREADS) {
+      int column = v % WIDTH * 4;
+      lo_i64 row = row0 + v / WIDTH, col = col0 + column;
       if (row < p.m && col < p.n)
-        lo_finish4(p.e, alpha, beta, acc[0], *(const float4 *)(bias + v % QUADS * 4), batch, row, col,
-                   lo_quad_count(p.n, col));
+        lo_finish_quad(end, columns.template at<4>(column), acc[0], row, col,
+                       lo_quad_count(p.n, col));
 #pragma unroll
       for (int i = 1; i < FEW; i++) acc[i - 1] = acc[i];
     }
@@ -171,33 +198,27 @@ LO_FN void lo_add_parts(const lo_cu_gemm &p, const float *bias, float alpha, flo
   for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
     float total = 0;
     for (int s = 0; s < p.split; s++) total += __ldcg(p.partial_sums + s * p.m + row);
-    lo_finish_row_sum(p.e, beta, row, total);
+    lo_finish_row_sum(p.e, lo_scalar_float(p.e.beta), row, total);
   }
 }
 
 /* A core is a main loop: BM x BN outputs in steps of BK by THREADS threads, STAGE words of shared
  * memory a stage, B's part OFFSET_B behind A's; multiply() adds a stage to its sums, drain() hands
- * them out in quads (sum4: float4, or int4 where INTEGER). An integer core writes the sums over k
- * of its BN columns of B to shared memory in column_sums(), before drain(). grid: x tiles of a
- * matrix, y parts of k, z matrices of the batch */
+ * them out in quads. grid: x tiles of a matrix, y parts of k, z matrices of the batch */
 template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu_gemm &p) {
   typedef typename Core::template loader_a<!TRANS_A> A;
   typedef typename Core::template loader_b<TRANS_B> B;
-  typedef typename Core::sum4 sum4;
   __shared__ __align__(128) float shared[2 * Core::STAGE];
-  __shared__ __align__(16) float bias[Core::BN];
-  __shared__ __align__(16) int columns[Core::INTEGER ? Core::BN : 4];
+  __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
   lo_i64 tm, tn;
   lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
   bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
-  bool plain = !Core::INTEGER && p.plain.c;
-  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
-  float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
-  if (alpha == 0.0f) k_count = 0; /* does not read the operands; sums by row come with alpha = 1 */
-  lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
+  /* alpha = 0 does not read the operands; sums by row come with alpha = 1 */
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0;
+  columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     A a(p.a, l, row0, k0, k_count);
     B b(p.b, l, col0, k0, k_count);
@@ -206,24 +227,14 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
         p, a, b, (k_count + Core::BK - 1) / Core::BK, whole ? k_count / Core::BK : 0, sum, {}};
     Core core;
     lo_main_loop(core, shared, it);
-    if (sum) lo_drain_sums<Core>(p, shared, it.sums, beta, row0);
-    if (Core::INTEGER && p.e.zero_a.p) core.column_sums(columns);
-    core.drain(shared, [&](int r, int c, sum4 quad) {
+    lo_ending end = lo_product_ending(p, l);
+    if (sum) lo_drain_sums<Core>(p, shared, it.sums, lo_scalar_float(p.e.beta), row0);
+    core.drain(shared, [&](int r, int c, float4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) return;
-      if (Core::INTEGER) quad = lo_shift4(p.e, quad, *(const int4 *)(columns + c), row);
-      if (p.split > 1)
-        *(sum4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-      else if (plain)
-        lo_plain_quad(p.plain, quad, *(const float4 *)(bias + c),
-                      l * p.plain.batch_stride + row * p.plain.stride + col,
-                      lo_quad_count(p.n, col));
-      else
-        lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
-                   lo_quad_count(p.n, col));
+      if (row < p.m && col < p.n)
+        lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
     });
-    if (p.split > 1 && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, sum);
+    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, sum);
   }
 }
 

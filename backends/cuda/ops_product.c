@@ -19,42 +19,44 @@ static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inn
                          lo_cuda_aligned(m, 16 / (int)layerops_type_size(m->type))};
 }
 
-/* `out` is zero. */
-static void set_view(lo_cu_view *out, const layerops_matrix *m) {
-  if (lo_present(m)) *out = lo_cuda_view(m);
+static lo_cu_vector vector(const layerops_matrix *m) {
+  if (!lo_present(m)) return (lo_cu_vector){0};
+  return (lo_cu_vector){lo_address(m), m->type, m->cols == 1};
 }
 
+/* A matrix beside C; C's quads are moved at once only if this one's can be too. */
+static lo_cu_beside beside(const layerops_matrix *m, lo_cu_output *c) {
+  if (!lo_present(m)) return (lo_cu_beside){0};
+  c->quads &= lo_cuda_aligned(m, 4);
+  return (lo_cu_beside){lo_address(m), m->stride, m->type};
+}
+
+static int end_of(const lo_cu_epilogue *e) {
+  if (e->c.type == LAYEROPS_I32) return LO_END_SUMS;
+  bool straight = e->activation == LAYEROPS_IDENTITY || e->activation == LAYEROPS_RELU;
+  bool beta = e->beta.p || e->beta.value != 0;
+  return straight && !beta && !e->preact.p && !e->residual.p && e->derivative == LAYEROPS_IDENTITY
+             ? LO_END_STRAIGHT
+             : LO_END_ANY;
+}
+
+/* All but what is of 8-bit integers alone. */
 static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
                          int64_t k) {
+  if (lo_present(c))
+    out->c = (lo_cu_output){lo_address(c), c->stride, c->batch == 1 ? 0 : c->batch_stride, c->type,
+                            lo_cuda_aligned(c, 4)};
   if (k) out->alpha = lo_cuda_scalar(&e->alpha); /* else nothing, whatever alpha is */
   out->beta = lo_cuda_scalar(&e->beta);
-  set_view(&out->bias, &e->bias);
-  set_view(&out->preact, &e->preact);
-  set_view(&out->residual, &e->residual);
-  set_view(&out->saved, &e->saved);
-  set_view(&out->c, c);
+  out->bias = vector(&e->bias);
+  out->preact = beside(&e->preact, &out->c);
+  out->residual = beside(&e->residual, &out->c);
+  out->saved = beside(&e->saved, &out->c);
   out->activation = e->activation;
   out->derivative = e->derivative;
   out->slope = e->slope;
   out->derivative_slope = e->derivative_slope;
-}
-
-/* The short form of the epilogue, where it is one. */
-static lo_cu_plain plain(const lo_cu_epilogue *e) {
-  if (e->alpha.p || e->beta.p || e->beta.value != 0 || e->preact.p || e->residual.p ||
-      e->row_sum.p || e->scale_a.p || e->scale_b.p || e->scale_c.p ||
-      e->derivative != LAYEROPS_IDENTITY || e->c.type > LAYEROPS_BF16)
-    return (lo_cu_plain){0};
-  return (lo_cu_plain){.c = e->c.p,
-                       .bias = e->bias.p,
-                       .stride = e->c.stride,
-                       .batch_stride = e->c.batch_stride,
-                       .alpha = (float)e->alpha.value,
-                       .slope = e->slope,
-                       .type = e->c.type,
-                       .bias_type = e->bias.type,
-                       .activation = e->activation,
-                       .vector = e->c.vector};
+  out->end = end_of(out);
 }
 
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
@@ -131,13 +133,12 @@ layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
                   .counters = lo_cuda(ctx)->counters,
                   .pitch = (p->n + 3) / 4 * 4};
   set_epilogue(&g.e, &p->epilogue, &p->c, p->k);
-  set_view(&g.e.row_sum, &p->row_sum);
-  set_view(&g.e.scale_a, &p->scale_a);
-  set_view(&g.e.scale_b, &p->scale_b);
-  set_view(&g.e.zero_a, &p->zero_a);
-  set_view(&g.e.scale_c, &p->scale_c);
+  g.e.row_sum = vector(&p->row_sum);
+  g.e.scale_a = vector(&p->scale_a);
+  g.e.scale_b = vector(&p->scale_b);
+  g.e.zero_a = vector(&p->zero_a);
+  g.e.scale_c = vector(&p->scale_c);
   LO_TRY(move_operands(ctx, p, plan->kernel, &g, memory + plan->copies, what));
-  g.plain = plain(&g.e);
   return launch(ctx, plan, &g, what);
 }
 

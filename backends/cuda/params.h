@@ -20,25 +20,45 @@ typedef struct lo_cu_scalar {
   double value;
 } lo_cu_scalar;
 
-/* See common/product.h for the formula. */
+/* A vector beside a product: an element for each row (column), or one that stands for all. */
+typedef struct lo_cu_vector {
+  void *p; /* NULL: absent */
+  int type, one;
+} lo_cu_vector;
+
+/* A matrix beside C, of as many rows and columns. */
+typedef struct lo_cu_beside {
+  void *p;
+  lo_i64 stride;
+  int type;
+} lo_cu_beside;
+
+typedef struct lo_cu_output {
+  void *p;
+  lo_i64 stride, batch_stride;
+  int type;
+  int quads; /* four neighbours from a column that 4 divides may be moved at once, here and beside
+              */
+} lo_cu_output;
+
+/* How a product ends: with its sums as they are; with scales, alpha, a bias and ReLU or nothing;
+ * with any of what is there. */
+enum { LO_END_SUMS, LO_END_STRAIGHT, LO_END_ANY };
+
+/* See common/product.h for the formula. What most products have comes first: each line of a
+ * kernel's parameters that is touched costs a trip to memory. */
 typedef struct lo_cu_epilogue {
-  lo_cu_scalar alpha, beta;
-  lo_cu_view bias, preact, residual, saved, c, row_sum;
-  lo_cu_view scale_a, scale_b, zero_a, scale_c; /* 8-bit integers: of one element, or of m or n */
-  int activation, derivative;
+  lo_cu_output c;
+  int end; /* LO_END_ */
+  int activation;
+  lo_cu_scalar alpha;
+  lo_cu_vector bias, scale_a, scale_b, zero_a, scale_c; /* scales and zeros: 8-bit integers */
+  lo_cu_scalar beta;
+  lo_cu_beside preact, residual, saved;
+  lo_cu_vector row_sum;
+  int derivative;
   float slope, derivative_slope;
 } lo_cu_epilogue;
-
-/* The epilogue of most products, within the first lines of a kernel's parameters: C = act(alpha acc
- * + bias). Each line of parameters that is touched first costs a trip to memory. */
-typedef struct lo_cu_plain {
-  void *c; /* NULL: the epilogue is another, or alpha or beta lie in memory */
-  const void *bias;
-  lo_i64 stride, batch_stride; /* of C */
-  float alpha, slope;
-  int type, bias_type, activation;
-  int vector; /* four neighbours of C may be stored at once */
-} lo_cu_plain;
 
 /* An operand of a product: rows of op(A), or columns of op(B), by k. */
 typedef struct lo_cu_operand {
@@ -64,7 +84,6 @@ typedef struct lo_cu_gemm {
   float *partial_sums; /* split > 1 and row_sum: [split][m] */
   int *counters;       /* split > 1: one a tile, 0 between launches */
   lo_i64 pitch;        /* n, rounded up to 4 */
-  lo_cu_plain plain;
   lo_cu_epilogue e;
 } lo_cu_gemm;
 

@@ -118,9 +118,22 @@ LO_FN void lo_store(const lo_cu_view &v, lo_i64 at, float f) {
   else
     ((unsigned short *)v.p)[at] = lo_to_16(f, v.type == LO_TYPE_BF16);
 }
+/* Four of them, the first in the low byte. */
 LO_FN unsigned lo_to_8x4(float4 f, int is_unsigned) {
-  return (lo_to_8(f.x, is_unsigned) & 255) | (lo_to_8(f.y, is_unsigned) & 255) << 8 |
-         (lo_to_8(f.z, is_unsigned) & 255) << 16 | (unsigned)lo_to_8(f.w, is_unsigned) << 24;
+  int x = __float2int_rn(f.x), y = __float2int_rn(f.y);
+  int z = __float2int_rn(f.z), w = __float2int_rn(f.w);
+  unsigned u;
+  if (is_unsigned)
+    asm("{\n.reg .u32 high;\ncvt.pack.sat.u8.s32.b32 high, %1, %2, 0;\n"
+        "cvt.pack.sat.u8.s32.b32 %0, %3, %4, high;\n}"
+        : "=r"(u)
+        : "r"(w), "r"(z), "r"(y), "r"(x));
+  else
+    asm("{\n.reg .u32 high;\ncvt.pack.sat.s8.s32.b32 high, %1, %2, 0;\n"
+        "cvt.pack.sat.s8.s32.b32 %0, %3, %4, high;\n}"
+        : "=r"(u)
+        : "r"(w), "r"(z), "r"(y), "r"(x));
+  return u;
 }
 
 /* The quad moves on by one, so that a rolled loop of four steps can work on its first element: code
@@ -172,71 +185,6 @@ LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
     lo_store(v, at + i, f.x);
     lo_rotate(f, 0.0f);
   }
-}
-
-/* Two elements side by side in one switch: their long chains of arithmetic overlap. A kind that is
- * not named here goes one by one. */
-#define LO_PAIR_CASE(KIND)                                                                         \
-  case KIND:                                                                                       \
-    return make_float2(LO_PAIR(KIND, x), LO_PAIR(KIND, y));
-#define LO_PAIR_CASES                                                                              \
-  LO_PAIR_CASE(LO_ACT_RELU)                                                                        \
-  LO_PAIR_CASE(LO_ACT_GELU)                                                                        \
-  LO_PAIR_CASE(LO_ACT_GELU_TANH)                                                                   \
-  LO_PAIR_CASE(LO_ACT_SILU)                                                                        \
-  LO_PAIR_CASE(LO_ACT_SIGMOID)                                                                     \
-  LO_PAIR_CASE(LO_ACT_TANH)                                                                        \
-  default:                                                                                         \
-    return make_float2(LO_PAIR(kind, x), LO_PAIR(kind, y));
-
-#define LO_PAIR(KIND, E) lo_activation(KIND, v.E, slope)
-LO_FN float2 lo_activation2(int kind, float2 v, float slope) {
-  switch (kind) { LO_PAIR_CASES }
-}
-#undef LO_PAIR
-#define LO_PAIR(KIND, E) lo_activation_derivative(KIND, v.E, slope)
-LO_FN float2 lo_derivative2(int kind, float2 v, float slope) {
-  switch (kind) { LO_PAIR_CASES }
-}
-#undef LO_PAIR
-#undef LO_PAIR_CASES
-#undef LO_PAIR_CASE
-
-LO_FN float4 lo_activation4(int kind, float4 z, float slope) {
-#pragma unroll 1
-  for (int i = 0; i < 2; i++) {
-    float2 y = lo_activation2(kind, make_float2(z.x, z.y), slope);
-    z = make_float4(z.z, z.w, y.x, y.y);
-  }
-  return z;
-}
-/* Those that networks have most in line, so that sixteen overlap. */
-template <int KIND> LO_FN void lo_activate(float (&z)[16], float slope) {
-#pragma unroll
-  for (int i = 0; i < 16; i++) z[i] = lo_activation(KIND, z[i], slope);
-}
-LO_FN void lo_activation16(int kind, float (&z)[16], float slope) {
-  if (kind == LO_ACT_IDENTITY) return;
-  if (kind == LO_ACT_RELU) return lo_activate<LO_ACT_RELU>(z, slope);
-  if (kind == LO_ACT_GELU) return lo_activate<LO_ACT_GELU>(z, slope);
-  if (kind == LO_ACT_SILU) return lo_activate<LO_ACT_SILU>(z, slope);
-#pragma unroll 1
-  for (int i = 0; i < 16; i++) {
-    float y = lo_activation(kind, z[0], slope);
-#pragma unroll
-    for (int j = 0; j < 15; j++) z[j] = z[j + 1];
-    z[15] = y;
-  }
-}
-/* z times the derivative at s */
-LO_FN float4 lo_derivative4(int kind, float4 z, float4 s, float slope) {
-#pragma unroll 1
-  for (int i = 0; i < 2; i++) {
-    float2 d = lo_derivative2(kind, make_float2(s.x, s.y), slope);
-    z = make_float4(z.z, z.w, z.x * d.x, z.y * d.y);
-    s = make_float4(s.z, s.w, 0.0f, 0.0f);
-  }
-  return z;
 }
 
 LO_FN double lo_scalar_double(const lo_cu_scalar &s) {

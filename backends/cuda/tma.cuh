@@ -53,9 +53,15 @@ LO_FN unsigned lo_cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
+LO_FN void lo_cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+LO_FN void lo_cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 LO_FN void lo_cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
+  lo_cluster_arrive();
+  lo_cluster_wait();
 }
 
 /* From the same place in block `rank`. */
@@ -68,16 +74,31 @@ LO_FN float lo_cluster_word(unsigned place, unsigned rank) {
                : "memory");
   return x;
 }
-#define LO_CLUSTER_LOAD(TYPE, C)                                                                   \
-  LO_FN void lo_cluster_load(TYPE &q, unsigned place, unsigned rank) {                             \
-    asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %4, %5;\n"                          \
-                 "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [r];\n}"                             \
-                 : C(q.x), C(q.y), C(q.z), C(q.w)                                                  \
-                 : "r"(place), "r"(rank)                                                           \
-                 : "memory");                                                                      \
-  }
-LO_CLUSTER_LOAD(float4, "=f")
-LO_CLUSTER_LOAD(int4, "=r")
+LO_FN float4 lo_cluster_quad(unsigned place, unsigned rank) {
+  float4 q;
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %4, %5;\n"
+               "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [r];\n}"
+               : "=f"(q.x), "=f"(q.y), "=f"(q.z), "=f"(q.w)
+               : "r"(place), "r"(rank)
+               : "memory");
+  return q;
+}
+/* The same place in block `rank`, and a store there. */
+LO_FN unsigned lo_cluster_place(unsigned place, unsigned rank) {
+  unsigned there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
+  return there;
+}
+LO_FN void lo_cluster_store(unsigned to, float x, float y, float z, float w) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x), "f"(y),
+               "f"(z), "f"(w)
+               : "memory");
+}
+LO_FN void lo_cluster_store(unsigned to, int x, int y, int z, int w) {
+  asm volatile("st.shared::cluster.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y),
+               "r"(z), "r"(w)
+               : "memory");
+}
 
 /* ---- Boxes: x runs along memory, then y, then z; what lies outside the tensor is zero. */
 LO_FN void lo_box_prefetch(const lo_cu_map *map) {

@@ -218,9 +218,12 @@ LO_FN float lo_plain_dot(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 c
 LO_FN bool lo_is_finite(float x) {
   return x - x == 0.0f;
 }
+LO_FN bool lo_all_finite(float4 q) {
+  return lo_is_finite(q.x) && lo_is_finite(q.y) && lo_is_finite(q.z) && lo_is_finite(q.w);
+}
 LO_FN float4 lo_triple_check(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
                              lo_i64 k0, lo_i64 k_count) {
-  if (lo_is_finite(q.x) && lo_is_finite(q.y) && lo_is_finite(q.z) && lo_is_finite(q.w)) return q;
+  if (lo_all_finite(q)) return q;
 #pragma unroll 1
   for (int i = 0; i < 4; i++) {
     bool plain = !lo_is_finite(q.x) && col + i < p.n;
@@ -228,84 +231,84 @@ LO_FN float4 lo_triple_check(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64
   }
   return q;
 }
+/* The same for 16 rows of WN sums that a warp has in shared memory. */
+template <int WN, int PITCH>
+LO_FN void lo_triple_check_lines(const lo_cu_gemm &p, float *sums, lo_i64 batch, lo_i64 row,
+                                 lo_i64 col, lo_i64 k0, int k_count) {
+#pragma unroll 4
+  for (int v = threadIdx.x % 32; v < 4 * WN; v += 32) {
+    int line = v / (WN / 4), column = v % (WN / 4) * 4;
+    if (row + line >= p.m) break;
+    float4 *quad = (float4 *)(sums + line * PITCH + column), q = *quad;
+    if (!lo_all_finite(q))
+      *quad = lo_triple_check(p, q, batch, row + line, col + column, k0, k_count);
+  }
+  __syncwarp();
+}
+
+/* Parts of k that meet in a cluster: each block ends its share of the tile. `rows`: sums by row. */
+template <class Core, class Columns>
+LO_FN void lo_triple_meet(const lo_cu_gemm &p, const Core &core, const Columns &columns,
+                          char *shared, lo_i64 batch, lo_i64 row0, lo_i64 col0, const float *rows) {
+  lo_ending end = lo_ending_of(p.e, batch, true);
+  lo_i64 k_count = lo_scalar_float(p.e.alpha) == 0.0f ? 0 : p.k;
+  core.meet(
+      p.split, shared,
+      [&](int r, int c, float4 quad) {
+        lo_i64 row = row0 + r, col = col0 + c;
+        if (row >= p.m || col >= p.n) return;
+        quad = lo_triple_check(p, quad, batch, row, col, 0, k_count);
+        lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
+      },
+      rows,
+      [&](int r, float sum) {
+        if (row0 + r < p.m) lo_finish_row_sum(p.e, lo_scalar_float(p.e.beta), row0 + r, sum);
+      });
+}
 
 /* A core: BM x BN outputs by THREADS threads, BYTES of shared memory; run() multiplies, drain()
- * hands its sums out, in quads or `singly`. Where it MEETS, the blocks of all parts of a tile are a
- * cluster: drain() then hands out a share of the sums over them. grid: as lo_gemm's */
+ * hands its sums out. Where it MEETS, the blocks of all parts of a tile are a cluster. grid: as
+ * lo_gemm's */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &p) {
   extern __shared__ __align__(1024) char triple_memory[];
-  __shared__ __align__(16) float bias[Core::BN];
+  __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
   lo_i64 tm, tn;
   lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
-  bool sum = TRANS_A && p.e.row_sum.p && tn == 0, plain = p.plain.c;
-  float alpha = plain ? p.plain.alpha : lo_scalar_float(p.e.alpha);
-  float beta = plain ? 0.0f : lo_scalar_float(p.e.beta);
-  if (alpha == 0.0f) k_count = 0; /* does not read the operands */
-  lo_stage_bias<Core::BN>(p.e, bias, col0, p.n);
-  __shared__ float row_sums[Core::MEETS && TRANS_A ? Core::BM : 1];
-  bool apart = p.split > 1 && !Core::MEETS; /* parts pass through memory */
-  lo_i64 whole_k = alpha == 0.0f ? 0 : p.k;
+  bool sum = TRANS_A && p.e.row_sum.p && tn == 0;
+  if (lo_scalar_float(p.e.alpha) == 0.0f) k_count = 0; /* does not read the operands */
+  columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
     core.run(p, triple_memory, l, row0, col0, k0, k_count);
-    if (sum && p.split > 1 && Core::MEETS)
-      lo_drain_rows<Core>((float *)triple_memory, core.sums,
-                          [&](int r, float x) { row_sums[TRANS_A ? r : 0] = x; });
-    else if (sum)
-      lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, beta, row0);
-    auto finish_quad = [&](int r, int c, float4 quad) {
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) return;
-      quad = apart ? lo_triple_check(p, quad, l, row, col, k0, k_count)
-                   : lo_triple_check(p, quad, l, row, col, 0, whole_k);
-      if (apart)
-        *(float4 *)lo_part_of(p, blockIdx.y, l, row, col) = quad;
-      else if (plain)
-        lo_plain_quad(p.plain, quad, *(const float4 *)(bias + c),
-                      l * p.plain.batch_stride + row * p.plain.stride + col, lo_quad_count(p.n, col));
-      else
-        lo_finish4(p.e, alpha, beta, quad, *(const float4 *)(bias + c), l, row, col,
-                   lo_quad_count(p.n, col));
-    };
-    auto finish_one = [&](int r, int c, float x) {
-      lo_i64 row = row0 + r, col = col0 + c;
-      if (row >= p.m || col >= p.n) return;
-      if (!lo_is_finite(x)) x = lo_plain_dot(p, l, row, col, 0, whole_k);
-      lo_plain_one(p.plain, x, bias[c], l * p.plain.batch_stride + row * p.plain.stride + col);
-    };
-    auto finish_row = [&](int r, float x) {
-      if (row0 + r < p.m) lo_finish_row_sum(p.e, beta, row0 + r, x);
-    };
-    core.drain(p, triple_memory, finish_quad, finish_one, sum ? row_sums : NULL, finish_row);
-    if (apart && lo_comes_last(p, l))
-      lo_add_parts<Core>(p, bias, alpha, beta, l, row0, col0, sum);
+    if constexpr (Core::MEETS)
+      if (p.split > 1) {
+        __shared__ float rows[TRANS_A ? Core::BM : 1];
+        if (sum)
+          lo_drain_rows<Core>((float *)triple_memory, core.sums,
+                              [&](int r, float x) { rows[TRANS_A ? r : 0] = x; });
+        lo_triple_meet(p, core, columns, triple_memory, l, row0, col0, sum ? rows : NULL);
+        continue;
+      }
+    lo_ending end = lo_product_ending(p, l);
+    if (sum)
+      lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, lo_scalar_float(p.e.beta), row0);
+    core.drain(triple_memory, [&](int r, int c, float *sums) {
+      lo_triple_check_lines<Core::WN, Core::PITCH>(p, sums, l, row0 + r, col0 + c, k0, k_count);
+      lo_finish_warp<16, Core::WN, Core::PITCH>(end, columns, c, (const float *)sums, row0 + r,
+                                                col0 + c, p.m, p.n);
+    });
+    if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, sum);
     __syncthreads();
   }
 }
 
-/* Sums of 16 rows of a warp, WN columns from col0 on, through shared memory of the warp's own: lane
- * l holds columns l % 4 * 2 and the next of each eight, of rows l / 4 and 8 below. Lines are 8
- * words longer than WN: banks. They are handed out in quads, or `singly`. */
-template <int WN> struct lo_triple_drain {
+/* A warp's sums of 16 rows to shared memory of its own: lane l holds columns l % 4 * 2 and the next
+ * of each eight, of rows l / 4 and 8 below. Lines are 8 words longer than WN: banks. */
+template <int WN> struct lo_triple_lines {
   static constexpr int PITCH = WN + 8, BYTES = 16 * PITCH * 4;
-  /* Of ROWS rows, by THREADS threads. */
-  template <int ROWS, int THREADS, class Quad, class One>
-  static __device__ __forceinline__ void hand_out(const float *sums, int row0, int col0, bool singly,
-                                                  Quad each_quad, One each) {
-    constexpr int QUADS = WN / 4;
-    int thread = threadIdx.x % THREADS;
-#pragma unroll 1
-    for (int v = thread; v < ROWS * WN && singly; v += THREADS)
-      each(row0 + v / WN, col0 + v % WN, sums[v / WN * PITCH + v % WN]);
-#pragma unroll 1
-    for (int v = thread; v < ROWS * QUADS && !singly; v += THREADS) {
-      int line = v / QUADS, quad = v % QUADS;
-      each_quad(row0 + line, col0 + 4 * quad, *(const float4 *)(sums + line * PITCH + 4 * quad));
-    }
-  }
   static __device__ __forceinline__ void put(float *mine, int eight, float x, float y, float z,
                                              float w) {
     int lane = threadIdx.x % 32;

@@ -1,5 +1,6 @@
 /* Every kernel for products by name, as backends/cuda/kernels.c lists them: all orders, types,
- * parts of k and architectures that it is for, next to a plain loop. */
+ * parts of k and architectures that it is for, next to a plain loop; and what follows the sums, of
+ * which all kernels must make the same bits. */
 #include <config.h>
 
 #include <stdio.h>
@@ -148,6 +149,127 @@ static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts, i
   }
 }
 
+/* ---- What follows the sums. These are exact, so the bits are those of every other kernel. */
+enum { ROWS = 67, COLS = 132, DEPTH = 1040 };
+
+typedef struct ending {
+  const char *name;
+  layerops_activation activation;
+  layerops_type out; /* NONE: that of the operands, or bf16 for integers */
+  double alpha;
+  int scales; /* of 8-bit integers: 0, 1, or 2 for one a row and a column; with zero points */
+  bool bias, residual, preact;
+  int narrow; /* columns short of COLS: 0 for whole quads */
+} ending;
+
+static const ending endings[] = {
+    {"straight", .alpha = 1},
+    {"bias, ReLU", .activation = LAYEROPS_RELU, .alpha = 0.3, .bias = true, .out = LAYEROPS_F32},
+    {"odd, bias, ReLU", .activation = LAYEROPS_RELU, .alpha = 0.3, .bias = true, .narrow = 3},
+    {"bias, GELU", .activation = LAYEROPS_GELU, .alpha = 0.01, .bias = true},
+    {"odd, bias, SiLU, residual", LAYEROPS_SILU, .alpha = 0.02, .bias = true, .residual = true,
+     .narrow = 1},
+    {"tanh, preact", .activation = LAYEROPS_TANH, .alpha = 0.03, .preact = true},
+    {"bias, residual, f32", .bias = true, .residual = true, .alpha = 1, .out = LAYEROPS_F32},
+    {"to i8", .out = LAYEROPS_I8, .alpha = 1, .scales = 1, .bias = true},
+    {"odd, to u8, ReLU", LAYEROPS_RELU, LAYEROPS_U8, 0.7, 2, .bias = true, .narrow = 2},
+    {"to u8, GELU", LAYEROPS_GELU, LAYEROPS_U8, .alpha = 1, .scales = 2, .bias = true},
+    {"to i8, sigmoid, residual", LAYEROPS_SIGMOID, LAYEROPS_I8, 1, 1, true, true, false},
+};
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
+/* What the first kernel of a type made: Y, then the pre-activation. */
+typedef struct made {
+  int64_t rows;
+  char *memory;
+} made;
+static made first_made[LAYEROPS_U8 + 1][2][ENDINGS]; /* by type, whether TF32 is allowed */
+
+/* Numbers with digits that rounding touches. */
+static layerops_buffer *uneven(int64_t count, float scale) {
+  float *p = malloc((size_t)count * sizeof *p);
+  for (int64_t i = 0; i < count; i++) p[i] = scale * (float)(0.1 + whole() / 7.0);
+  layerops_buffer *b = NULL;
+  if (layerops_buffer_from(ctx, p, count * 4, &b)) diag("%s", layerops_last_error());
+  free(p);
+  return b;
+}
+
+static layerops_buffer *zeros(int64_t count) {
+  int32_t *p = malloc((size_t)count * sizeof *p);
+  for (int64_t i = 0; i < count; i++) p[i] = whole();
+  layerops_buffer *b = NULL;
+  if (layerops_buffer_from(ctx, p, count * 4, &b)) diag("%s", layerops_last_error());
+  free(p);
+  return b;
+}
+
+/* Y and preact, [rows, cols], into `memory`; false if it fails. */
+static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type type, uint32_t flags,
+                       int64_t rows, layerops_type out, void *memory) {
+  int64_t cols = COLS - e->narrow, align = k->copies ? -1 : k->align;
+  layerops_type type_w = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
+  int64_t size = (int64_t)layerops_type_size(out), count = rows * cols;
+  seed = 7;
+  operand w = make(type_w, cols, DEPTH, 1, (int)align);
+  operand x = make(type, rows, DEPTH, 1, (int)align); /* the same rows, however many there are */
+  seed = 8;
+  layerops_buffer *buffers[] = {
+      uneven(cols, 1), uneven(ROWS * COLS, 1), uneven(ROWS, 0.3f),     uneven(cols, 0.2f),
+      zeros(ROWS),     uneven(1, 2.1f),        uneven(ROWS * COLS, 1), uneven(ROWS * COLS, 1)};
+  enum { BIAS, RESIDUAL, SCALE_X, SCALE_W, ZERO_X, SCALE_Y, PREACT, Y };
+  layerops_linear_forward_args args = {.x = x.view,
+                                       .w = w.view,
+                                       .activation = e->activation,
+                                       .alpha = layerops_value(e->alpha),
+                                       .flags = flags};
+  args.y = layerops_matrix_of(buffers[Y], out, rows, cols);
+  if (e->bias) args.bias = layerops_matrix_of(buffers[BIAS], LAYEROPS_F32, 1, cols);
+  if (e->residual) args.residual = layerops_matrix_of(buffers[RESIDUAL], LAYEROPS_F32, rows, cols);
+  if (e->preact) args.preact = layerops_matrix_of(buffers[PREACT], LAYEROPS_F32, rows, cols);
+  if (e->scales) {
+    int64_t rows_of = e->scales == 1 ? 1 : rows, cols_of = e->scales == 1 ? 1 : cols;
+    args.scale_x = layerops_matrix_of(buffers[SCALE_X], LAYEROPS_F32, 1, rows_of);
+    args.scale_w = layerops_matrix_of(buffers[SCALE_W], LAYEROPS_F32, 1, cols_of);
+    args.zero_x = layerops_matrix_of(buffers[ZERO_X], LAYEROPS_I32, 1, rows_of);
+    args.scale_y = layerops_matrix_of(buffers[SCALE_Y], LAYEROPS_F32, 1, 1);
+  }
+  bool done =
+      layerops_linear_forward(ctx, &args) == LAYEROPS_OK &&
+      !strcmp(layerops_last_kernel(ctx), k->name) &&
+      layerops_buffer_read(ctx, buffers[Y], memory, count * size) == LAYEROPS_OK &&
+      (!e->preact || layerops_buffer_read(ctx, buffers[PREACT], (char *)memory + ROWS * COLS * 4,
+                                          count * 4) == LAYEROPS_OK);
+  for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) layerops_buffer_destroy(buffers[i]);
+  operand *all[] = {&x, &w};
+  for (int i = 0; i < 2; i++) {
+    layerops_buffer_destroy(all[i]->buffer);
+    free(all[i]->memory);
+    free(all[i]->value);
+  }
+  return done;
+}
+
+static void try_ending(const lo_cuda_kernel *k, layerops_type type, int parts, int number) {
+  const ending *e = &endings[number];
+  bool integers = type == LAYEROPS_I8 || type == LAYEROPS_U8, tf32 = k->kinds & LO_KIND_TF32;
+  if (!integers && (e->scales || e->out > LAYEROPS_BF16)) return;
+  layerops_type out = e->out ? e->out : integers ? LAYEROPS_BF16 : type;
+  int64_t rows = k->few && k->few < ROWS ? k->few : ROWS;
+  int64_t row = (COLS - e->narrow) * (int64_t)layerops_type_size(out);
+  char *memory = calloc(2, ROWS * COLS * 4);
+  bool ran = run_ending(k, e, type, tf32 ? LAYEROPS_ALLOW_TF32 : 0, rows, out, memory);
+  made *m = &first_made[type][tf32][number];
+  if (ran && !m->memory) *m = (made){rows, memory};
+  int64_t alike = rows < m->rows ? rows : m->rows;
+  ok(ran && !memcmp(memory, m->memory, (size_t)(alike * row)) &&
+         !memcmp(memory + ROWS * COLS * 4, m->memory + ROWS * COLS * 4,
+                 (size_t)(alike * (COLS - e->narrow) * 4)),
+     "%s %s, %d parts of k, %s: the bits of every kernel%s%s", k->name, layerops_type_name(type),
+     parts, e->name, ran ? "" : ": ", ran ? "" : layerops_last_error());
+  if (memory != m->memory) free(memory);
+}
+
 static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, int architecture) {
   char name[64], arch[16];
   snprintf(name, sizeof name, "%s:%d", k->name, parts);
@@ -162,6 +284,8 @@ static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, i
     return;
   try_shapes(k, type, parts, k->align);
   if (k->align == LO_CUDA_CHUNK) try_shapes(k, type, parts, -1); /* through copies */
+  bool suits = k->orders & LO_ORDER_NT && lo_ceil_div(DEPTH, k->bk) >= 2 * parts - 1;
+  for (int i = 0; i < ENDINGS && suits; i++) try_ending(k, type, parts, i);
   layerops_close(ctx);
 }
 
@@ -255,6 +379,7 @@ int main(int argc, char **argv) {
   for (int i = 0; i < lo_cuda_kernel_count; i++)
     if (!strncmp(lo_cuda_kernels[i].name, only, strlen(only)))
       test_kernel(&lo_cuda_kernels[i], device);
+  for (int i = 0; i < (LAYEROPS_U8 + 1) * 2 * ENDINGS; i++) free((&first_made[0][0][0])[i].memory);
   return done();
 }
 #endif
