@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Fits the rule that chooses among CUDA's kernels to measured times.
+
+  kernel_times SUITE SECONDS SEED TYPE... >FILE     (bench/kernel_times.c, on the device)
+  fit_cost.py [--check] FILE...
+
+prints the rows of backends/cuda/times.c and the constants of backends/cuda/cost.c, whose formula
+stands here once more (predict). --check fits to one half of the products, twice, and says how well
+the rule chooses on the other half. Needs numpy. A kernel's three numbers are found by random steps
+that make its own times fit better; the constants, which all kernels share, in between.
+"""
+import sys
+import numpy as np
+
+SMS, CLOCK, MEMORY = 132, 1755e6, 18  # an H200: what FILE was measured on
+UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096]  # cost.c's, by lo_cuda_unit
+SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1}
+CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "meeting": 3350.0, "each_part": 1220.0,
+             "cluster_meeting": 1500.0, "each_cluster_part": 330.0, "launch": 3000.0,
+             "copied_a_clock": 16.0, "start": 1500.0}
+
+
+class Times:
+    """Rows of kernel_times, as arrays; a product is a (m, n, k, type)."""
+
+    def __init__(self, paths):
+        kernels, rows = {}, {}
+        for line in (line for path in paths for line in open(path)):
+            f = line.split()
+            if len(f) == 13 and not f[0].isdigit():
+                kernels[f[0]] = [int(x) for x in f[1:]]
+            elif len(f) == 9 and f[0].isdigit() and f[4] in kernels:
+                rows[tuple(f[:6])] = f
+        rows = list(rows.values())
+        self.names = sorted({f[4] for f in rows})
+        self.prior = np.array([kernels[n][9:12] for n in self.names], float).T
+        self.kernel = np.array([self.names.index(f[4]) for f in rows])
+        column = lambda i: np.array([float(f[i]) for f in rows])
+        self.m, self.n, self.k = column(0), column(1), column(2)
+        self.split, self.slice, self.seconds = column(5), column(6), column(7)
+        self.size = np.array([SIZES[f[3]] for f in rows], float)
+        of = lambda i: np.array([kernels[f[4]][i] for f in rows], float)
+        unit, bm, bn, self.bk, self.resident, align, few, self.cluster, self.meets = (
+            of(i) for i in range(9))
+        swap = (few > 0) & ~(self.n < self.m)
+        self.bm, self.bn = np.where(swap, bn, bm), np.where(swap, bm, bn)
+        self.rate = np.array(UNITS, float)[unit.astype(int)]
+        loose = self.k * self.size % 16 != 0
+        row = np.ceil(self.k * self.size / 16) * 16
+        self.copied = np.where(loose & (align == 16), (self.m + self.n) * row, 0)
+        self.group_by_product([tuple(f[:4]) for f in rows])
+        self.make_terms()
+
+    def group_by_product(self, keys):
+        self.products = {}
+        self.product = np.array([self.products.setdefault(k, len(self.products)) for k in keys])
+        self.best = np.full(len(self.products), np.inf)
+        np.minimum.at(self.best, self.product, self.seconds)
+        self.relative = self.seconds / self.best[self.product]
+
+    def make_terms(self):
+        blocks = np.ceil(self.m / self.bm) * self.cluster * np.ceil(self.n / self.bn) * self.split
+        bm = self.bm / self.cluster
+        self.each = np.ceil(blocks / SMS)
+        self.rounds = np.ceil(self.each / self.resident)
+        self.steps = np.ceil(self.slice / self.bk)
+        self.work = self.each * self.steps * bm * self.bn * self.bk / self.rate
+        depth = np.minimum(self.slice, self.k)
+        self.loads = self.each * (bm + self.bn / self.cluster) * depth * self.size
+        moved = ((self.m + self.n) * self.k + self.m * self.n) * self.size
+        self.memory = moved / (SMS * MEMORY)
+        self.outputs = self.each * bm * self.bn
+        self.parted = (self.split > 1) & (self.meets == 0)
+        self.met = (self.split > 1) & (self.meets > 0)
+        self.partials = 8 * self.split * self.m * self.n / SMS
+
+    def predict(self, p, c):
+        """Seconds; p: rate, wait, fixed by kernel."""
+        rate, wait, fixed = (x[self.kernel] for x in p)
+        clocks = np.maximum(np.maximum(self.work / (rate * 0.01), self.loads / c["bytes_a_clock"]),
+                            np.maximum(self.memory, self.rounds * (fixed + self.steps * wait)))
+        clocks = clocks + c["output"] * self.outputs
+        clocks += np.where(self.copied > 0,
+                           c["launch"] + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
+        clocks += self.parted * (c["meeting"] + c["each_part"] * self.split +
+                                 self.partials / c["bytes_a_clock"])
+        clocks += self.met * (c["cluster_meeting"] + c["each_cluster_part"] * self.split)
+        return (clocks + c["start"]) / CLOCK
+
+    def regrets(self, predicted):
+        """By product: the time of the kernel that is predicted to be best over the best time."""
+        order = np.lexsort((predicted, self.product))
+        first = order[np.unique(self.product[order], return_index=True)[1]]
+        return self.relative[first]
+
+
+def fit(t, chosen, seed=1, turns=12, steps=120):
+    """chosen: which rows count."""
+    random = np.random.default_rng(seed)
+    weight = np.exp(-np.minimum(t.relative - 1, 3)) * chosen
+    p, c = np.maximum(t.prior, [[1], [50], [500]]), dict(CONSTANTS)
+    start = p.copy()
+    keep = 0.05  # what a factor of e away from where it began costs a kernel
+
+    def losses(predicted):
+        return weight * np.log(predicted / t.seconds) ** 2
+
+    def by_kernel(p):
+        sums = np.bincount(t.kernel, losses(t.predict(p, c)), len(t.names))
+        return sums + keep * np.sum(np.log(p / start) ** 2, axis=0)
+
+    for turn in range(turns):
+        now = by_kernel(p)
+        for step in range(steps):
+            size = 0.5 * 0.98 ** step
+            q = p * np.exp(random.normal(0, size, p.shape) * (random.random(p.shape) < 0.6))
+            q[0] = np.minimum(q[0], 97)
+            new = by_kernel(q)
+            p, now = np.where(new < now, q, p), np.minimum(now, new)
+        now = np.sum(losses(t.predict(p, c)))
+        for step in range(steps // 2):
+            d = dict(c)
+            d[random.choice(list(d))] *= np.exp(random.normal(0, 0.2))
+            new = np.sum(losses(t.predict(p, d)))
+            if new < now:
+                c, now = d, new
+    return p, c
+
+
+def report(t, p, c, which, what):
+    regret = t.regrets(t.predict(p, c))[which]
+    near = (t.relative < 1.5) & which[t.product]
+    error = np.log(t.predict(p, c) / t.seconds)[near]
+    print("# %s: %d products, %.1f%% within 5%% of the best, mean %.3f, worst %.2f; error %.0f%%" %
+          (what, len(regret), 100 * np.mean(regret <= 1.05), np.exp(np.mean(np.log(regret))),
+           regret.max(), 100 * np.sqrt(np.mean(error ** 2))))
+
+
+def check(t):
+    half = np.random.default_rng(7).permutation(len(t.products)) % 2 == 0
+    for train in (half, ~half):
+        p, c = fit(t, train[t.product])
+        report(t, p, c, train, "fitted to")
+        report(t, p, c, ~train, "held out")
+
+
+def main():
+    paths = [a for a in sys.argv[1:] if not a.startswith("-")]
+    t = Times(paths)
+    if "--check" in sys.argv:
+        check(t)
+        return
+    everything = np.ones(len(t.products), bool)
+    p, c = fit(t, everything[t.product])
+    report(t, p, c, everything, "fitted to")
+    print("# " + ", ".join("%s = %.3g" % x for x in c.items()))
+    for name, rate, wait, fixed in zip(t.names, *p):
+        print('    {"%s", {%.0f, %.0f, %.0f}},' % (name, rate, round(wait, -1), round(fixed, -2)))
+
+
+if __name__ == "__main__":
+    main()

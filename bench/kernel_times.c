@@ -6,7 +6,8 @@
  * The rows of a suite, each size times 0.7 to 1.4, half of them made odd, where SEED is not 0. A
  * line for each way to run a row that the rule does not think hopeless:
  * m n k type kernel parts slice seconds clocks_by_the_rule.
- * Before them, a line for each kernel: kernel unit bm bn bk blocks align few rate wait fixed. */
+ * Before them, a line for each kernel: kernel unit bm bn bk blocks align few cluster
+ * meets rate wait fixed. */
 #include <config.h>
 
 #include <math.h>
@@ -24,10 +25,10 @@
 #include "bench/timing.h"
 #include "bench/vary.h"
 
-enum { PLANS = 1000, LAUNCHES = 20, SAMPLES = 3, PARTS = 6, RANDOM = 1 << 22 };
+enum { PLANS = 1000, LAUNCHES = 20, SAMPLES = 3, PARTS = 4, RANDOM = 1 << 22 };
 static const double hopeless = 4;         /* times the rule's best, or its kernel's best */
-static const double slow = 2.5;           /* times the best time: no more samples */
-static const double enough = 4e-4;        /* seconds of a graph */
+static const double slow = 1.6;           /* times the best time: no more samples */
+static const double enough = 2e-4;        /* seconds of a graph */
 static const double guessed_clock = 1.7e9;
 #define POOL ((int64_t)1 << 27) /* bytes of copies of operands */
 
@@ -213,8 +214,9 @@ static void print_kernels(void) {
   for (int i = 0; i < lo_cuda_kernel_count; i++) {
     const lo_cuda_kernel *k = &lo_cuda_kernels[i];
     lo_cuda_time t = lo_cuda_time_of(k);
-    printf("%s %d %d %d %d %d %d %d %d %d %d\n", k->name, k->unit, k->bm, k->bn, k->bk, k->blocks,
-           k->align, k->few, t.rate, t.wait, t.fixed);
+    printf("%s %d %d %d %d %d %d %d %d %d %d %d %d\n", k->name, k->unit, k->bm, k->bn, k->bk,
+           k->blocks, k->align, k->few, k->cluster ? k->cluster : 1, k->meets, t.rate, t.wait,
+           t.fixed);
   }
 }
 

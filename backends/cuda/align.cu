@@ -6,8 +6,7 @@
 #include "backends/cuda/prelude.cuh"
 #include "backends/cuda/launch.h"
 
-/* Elements of E (1, 2 or 4 bytes) from `first` to `last` of the four bytes at p, where they lie in a
- * word. */
+/* Elements of E (1, 2 or 4 bytes) from byte `first` to `last` of the word at p. */
 template <class E> LO_FN unsigned some_of_word(const char *p, int first, int last) {
   unsigned word = 0;
 #pragma unroll
@@ -16,46 +15,60 @@ template <class E> LO_FN unsigned some_of_word(const char *p, int first, int las
   return word;
 }
 
-/* 16 bytes from anywhere, by whole words but for the first and the last. */
-template <class E> LO_FN uint4 loose_chunk(const char *p) {
-  int off = (int)((lo_u64)p & 3);
-  const unsigned *w = (const unsigned *)(p - off);
-  unsigned a = off ? some_of_word<E>((const char *)w, off, 4) : __ldg(w);
-  unsigned b = __ldg(w + 1), c = __ldg(w + 2), d = __ldg(w + 3);
-  unsigned e = off ? some_of_word<E>((const char *)(w + 4), 0, off) : 0;
-  return make_uint4(__funnelshift_r(a, b, 8 * off), __funnelshift_r(b, c, 8 * off),
-                    __funnelshift_r(c, d, 8 * off), __funnelshift_r(d, e, 8 * off));
-}
+/* 16 bytes of a row from anywhere, of which `left` are there, then zeros: by the five words, on
+ * their borders, that they lie in. */
+template <class E> struct loose_chunk {
+  const char *p; /* of the first word */
+  int off, left; /* bytes of it before the chunk; at most 32 */
+  bool begins;   /* with the row */
+  unsigned word[5];
 
-template <class E> LO_FN uint4 short_chunk(const char *p, int bytes) {
-  unsigned w[4] = {};
+  __device__ __forceinline__ void load(const char *from, lo_i64 at, lo_i64 bytes) {
+    off = (int)((lo_u64)from & 3);
+    p = from - off + at;
+    left = bytes - at < 32 ? (int)(bytes - at) : 32;
+    begins = at == 0;
 #pragma unroll
-  for (int i = 0; i < 4; i++)
-    if (4 * i < bytes) w[i] = some_of_word<E>(p + 4 * i, 0, bytes - 4 * i);
-  return make_uint4(w[0], w[1], w[2], w[3]);
-}
+    for (int i = 0; i < 5; i++) word[i] = is_whole(i) ? __ldg((const unsigned *)p + i) : 0;
+  }
+  __device__ __forceinline__ bool is_whole(int i) const {
+    return 4 * i - off + 4 <= left && (4 * i >= off || !begins);
+  }
+  /* Words that reach beyond an end of the row. */
+  __device__ __forceinline__ void load_ends() {
+    if (left <= 0 || (left >= 20 && !begins)) return;
+#pragma unroll
+    for (int i = 0; i < 5; i++)
+      if (!is_whole(i))
+        word[i] = some_of_word<E>(p + 4 * i, begins ? off - 4 * i : 0, left + off - 4 * i);
+  }
+  __device__ __forceinline__ void store(char *to) const {
+    if (left <= 0) return;
+    int bits = 8 * off;
+    *(uint4 *)to = make_uint4(
+        __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
+        __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
+  }
+};
 
 /* A row by `lanes` neighbouring threads, each with all its loads of a turn on their way. */
 template <class E> LO_FN void align_rows(const lo_cu_rows &o) {
-  lo_i64 thread = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x, lanes = o.lanes;
-  lo_i64 step = (lo_i64)gridDim.x * blockDim.x / lanes;
-  for (lo_i64 row = thread / lanes; row < o.rows * o.batch; row += step) {
+  int lanes = o.lanes, shift = __ffs(lanes) - 1;
+  lo_i64 thread = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x;
+  lo_i64 step = (lo_i64)gridDim.x * blockDim.x >> shift;
+  for (lo_i64 row = thread >> shift; row < o.rows * o.batch; row += step) {
     lo_i64 l = o.batch == 1 ? 0 : row / o.rows;
     const char *from = (const char *)o.from + l * o.batch_stride + (row - l * o.rows) * o.stride;
     char *to = (char *)o.to + row * o.pitch;
-    for (lo_i64 at = thread % lanes * 16; at < o.bytes; at += 16 * LO_CU_ROW_CHUNKS * lanes) {
-      uint4 q[LO_CU_ROW_CHUNKS];
-#pragma unroll
-      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) {
-        lo_i64 left = o.bytes - at - 16 * i * lanes;
-        if (left >= 16)
-          q[i] = loose_chunk<E>(from + at + 16 * i * lanes);
-        else if (left > 0)
-          q[i] = short_chunk<E>(from + at + 16 * i * lanes, (int)left);
-      }
+    for (lo_i64 at = (thread & (lanes - 1)) * 16; at < o.bytes; at += 16 * LO_CU_ROW_CHUNKS * lanes) {
+      loose_chunk<E> chunk[LO_CU_ROW_CHUNKS];
 #pragma unroll
       for (int i = 0; i < LO_CU_ROW_CHUNKS; i++)
-        if (at + 16 * i * lanes < o.bytes) *(uint4 *)(to + at + 16 * i * lanes) = q[i];
+        chunk[i].load(from, at + 16 * i * lanes, o.bytes);
+#pragma unroll
+      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].load_ends();
+#pragma unroll
+      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].store(to + at + 16 * i * lanes);
     }
   }
 }

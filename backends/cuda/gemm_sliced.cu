@@ -26,7 +26,7 @@ template <int TYPE, bool LOOSE> static const tile *tiles_of() {
   static const tile tiles[] = {
 #define CORE(BM, BN, WM, WN, SLICES, STAGES)                                                       \
   lo_sliced_core<TYPE, LOOSE, BM, BN, WM, WN, SLICES, STAGES>
-#define X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                  \
+#define X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                 \
   {(const void *)sliced_kernel<CORE(BM, BN, WM, WN, SLICES, STAGES)>,                              \
    CORE(BM, BN, WM, WN, SLICES, STAGES)::THREADS, CORE(BM, BN, WM, WN, SLICES, STAGES)::BYTES},
       LO_CU_SLICED_TILES(X)

@@ -66,6 +66,19 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
   lo_slice_put(to, make_uint4(w[0], w[1], w[2], w[3]));
 #endif
 }
+LO_FN void lo_slice_copy_word(unsigned to, const char *from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+#endif
+}
+/* The first `bytes` of the word from there, and zeros. */
+LO_FN void lo_slice_copy_word(unsigned to, const char *from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
+               "r"(bytes)
+               : "memory");
+#endif
+}
 
 /* A stage holds lines of 128 bytes, a row of the operand each; their chunks of 16 bytes are
  * swizzled so that copies and ldmatrix find all banks. */
@@ -111,6 +124,7 @@ template <int ELEMENT, int ROWS> struct lo_slice_loader {
 template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
   static constexpr bool WORDS = ELEMENT == 4;
   static constexpr int HEADS = ROWS * 128, BYTES = HEADS + (WORDS ? 0 : ROWS * 4);
+  static constexpr int HEADS_EACH = (ROWS + 31) / 32;
   const char *p;       /* of the first row's step: its beginning */
   lo_i64 stride;       /* in bytes */
   int rows_left, left; /* rows, bytes of k, from there on */
@@ -130,29 +144,54 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
     return WORDS ? 0 : (int)(-(lo_i64)row & 3);
   }
   __device__ __forceinline__ void copy(unsigned stage) const {
+    bool crooked = !WORDS && (((int)(lo_u64)p | (int)stride) & 3);
+    unsigned first[HEADS_EACH]; /* on its way together with the words */
+    if (crooked && begins) load_heads(first);
+    if (rows_left == ROWS && left >= 128 + 3)
+      copy_words<true>(stage);
+    else
+      copy_words<false>(stage);
+    if (crooked) put_heads(stage + HEADS, first);
+  }
+  /* WHOLE: all of them are there. */
+  template <bool WHOLE> __device__ __forceinline__ void copy_words(unsigned stage) const {
     unsigned lane = threadIdx.x % 32, to = stage + lane % 4 * 4, chunk = lane / 4;
     const char *row = p + lane * 4;
     int bytes = left - (int)lane * 4;
-    if (!WORDS) copy_heads(stage + HEADS);
 #pragma unroll
     for (int l = 0; l < ROWS; l++, row += stride) {
-      int skip = skipped(row), some = bytes - skip;
-      lo_copy_some<4>(to + lo_slice_place(l, chunk), row + skip,
-                      l >= rows_left || some < 0 ? 0
-                      : some < 4                 ? some
-                                                 : 4);
+      int skip = WHOLE ? 0 : skipped(row), some = bytes - skip;
+      const char *from = WORDS ? row : (const char *)(((lo_u64)row + 3) & ~(lo_u64)3);
+      if (WHOLE)
+        lo_slice_copy_word(to + lo_slice_place(l, chunk), from);
+      else
+        lo_slice_copy_word(to + lo_slice_place(l, chunk), from,
+                           l >= rows_left || some < 0 ? 0
+                           : some < 4                 ? some
+                                                      : 4);
     }
   }
-  /* A lane has a row's. */
-  __device__ __forceinline__ void copy_heads(unsigned heads) const {
-    if (!((lo_u64)p & 3) && !(stride & 3)) return;
+  /* A lane has a row's: those of its bytes that lie before the first border, at a word's end. */
+  __device__ __forceinline__ void load_heads(unsigned (&first)[HEADS_EACH]) const {
 #pragma unroll
-    for (int l = threadIdx.x % 32; l < ROWS; l += 32) {
+    for (int i = 0; i < HEADS_EACH; i++) {
+      int l = threadIdx.x % 32 + 32 * i;
       const char *row = p + l * stride;
       int skip = skipped(row), some = left < skip ? left : skip;
-      if (!skip || l >= rows_left || some <= 0) continue;
+      first[i] = 0;
+      if (l < rows_left && some > 0) first[i] = first_bytes(row, some) << 8 * (4 - skip);
+    }
+  }
+  __device__ __forceinline__ void put_heads(unsigned heads,
+                                            const unsigned (&first)[HEADS_EACH]) const {
+#pragma unroll
+    for (int i = 0; i < HEADS_EACH; i++) {
+      int l = threadIdx.x % 32 + 32 * i;
+      const char *row = p + l * stride;
+      int skip = skipped(row), some = left < skip ? left : skip;
+      if (l >= rows_left || some <= 0) continue;
       if (begins)
-        lo_slice_put(heads + 4 * l, first_bytes(row, some) << 8 * (4 - skip));
+        lo_slice_put(heads + 4 * l, first[i]);
       else
         lo_copy_some<4>(heads + 4 * l, row + skip - 4, 4 - skip + some);
     }
@@ -450,44 +489,69 @@ struct lo_sliced_core {
 };
 
 /* Sums of f32 that are not finite, again by ordinary cores. */
-template <int V>
-LO_FN void lo_slice_check(const lo_cu_gemm &p, float (&sums)[1][V], lo_i64 batch, lo_i64 row,
-                          lo_i64 col, lo_i64 k0, int k_count) {
-  float q[4] = {};
-#pragma unroll
-  for (int v = 0; v < V; v++) q[v] = sums[0][v];
-  float4 checked =
-      lo_triple_check(p, make_float4(q[0], q[1], q[2], q[3]), batch, row, col, k0, k_count);
-  q[0] = checked.x, q[1] = checked.y, q[2] = checked.z, q[3] = checked.w;
-#pragma unroll
-  for (int v = 0; v < V; v++) sums[0][v] = q[v];
+LO_FN float4 lo_checked(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
+                        lo_i64 k0, int k_count) {
+  return lo_triple_check(p, q, batch, row, col, k0, k_count);
 }
-template <int V>
-LO_FN void lo_slice_check(const lo_cu_gemm &, int (&)[1][V], lo_i64, lo_i64, lo_i64, lo_i64, int) {}
+LO_FN int4 lo_checked(const lo_cu_gemm &, int4 q, lo_i64, lo_i64, lo_i64, lo_i64, int) {
+  return q;
+}
+LO_FN float4 lo_read4(const float *p) {
+  return *(const float4 *)p;
+}
+LO_FN int4 lo_read4(const int *p) {
+  return *(const int4 *)p;
+}
 
-/* The slices' sums in their order, V neighbours at a time, and what follows them. */
-template <class Core, int V>
-LO_FN void lo_slice_end(const lo_cu_gemm &p, const lo_ending &end,
-                        const lo_tile_columns<Core::BN, Core::INTEGER> &columns, const char *memory,
-                        lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0, int k_count) {
-  typedef typename Core::sum_t sum_t;
-  constexpr int PIECES = Core::BN / V;
+/* The slices' sums in their order, and what follows them: a quad at a time, */
+template <class Core, class Columns>
+LO_FN void lo_sliced_quads(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
+                           const char *memory, lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0,
+                           int k_count) {
+  constexpr int QUADS = Core::BN / 4;
 #pragma unroll 1
-  for (int v = threadIdx.x; v < Core::BM * PIECES; v += Core::THREADS) {
-    int r = v / PIECES, c = v % PIECES * V;
-    const sum_t *parts = Core::sums_of(memory, r, c);
-    sum_t sums[1][V], more[V];
-    lo_read<V>(sums[0], parts);
+  for (int v = threadIdx.x; v < Core::BM * QUADS; v += Core::THREADS) {
+    int r = v / QUADS, c = v % QUADS * 4;
+    const typename Core::sum_t *sums = Core::sums_of(memory, r, c);
+    typename Core::sum4 quad = lo_read4(sums);
 #pragma unroll
-    for (int w = 1; w < Core::SLICES; w++) {
-      lo_read<V>(more, parts + w * (Core::EACH / 4));
-#pragma unroll
-      for (int i = 0; i < V; i++) sums[0][i] += more[i];
-    }
+    for (int w = 1; w < Core::SLICES; w++)
+      quad = lo_add4(quad, lo_read4(sums + w * (Core::EACH / 4)));
     lo_i64 row = row0 + r, col = col0 + c;
     if (row >= p.m || col >= p.n) continue;
-    if (Core::TYPE == LO_SLICED_F32) lo_slice_check(p, sums, batch, row, col, k0, k_count);
-    lo_finish_one(end, columns.template at<V>(c), sums, row, col, lo_left(p.n, col, V));
+    if (Core::TYPE == LO_SLICED_F32) quad = lo_checked(p, quad, batch, row, col, k0, k_count);
+    lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
+  }
+}
+/* or, where C's quads may not be moved at once, neighbours by neighbouring threads, of a column a
+ * few rows at a time. */
+template <class Core, class Columns>
+LO_FN void lo_sliced_singly(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
+                            const char *memory, lo_i64 batch, lo_i64 row0, lo_i64 col0, lo_i64 k0,
+                            int k_count) {
+  constexpr int STEP = Core::THREADS / Core::BN, EACH = Core::BM / STEP, N = EACH < 4 ? EACH : 4;
+  static_assert(Core::THREADS % Core::BN == 0 && EACH % N == 0, "whole turns");
+  int c = threadIdx.x % Core::BN;
+  if (col0 + c >= p.n) return;
+#pragma unroll 1
+  for (int r = threadIdx.x / Core::BN; r < Core::BM && row0 + r < p.m; r += N * STEP) {
+    lo_pieces at = {row0 + r, col0 + c, lo_left(p.m, row0 + r, Core::BM), 1, false};
+    typename Core::sum_t sum[N][1];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+      const typename Core::sum_t *sums = Core::sums_of(memory, r + i * STEP, c);
+      sum[i][0] = sums[0];
+#pragma unroll
+      for (int w = 1; w < Core::SLICES; w++) sum[i][0] += sums[w * (Core::EACH / 4)];
+      if constexpr (Core::TYPE == LO_SLICED_F32)
+        if (!lo_is_finite(sum[i][0]) && i * STEP < at.rows)
+          sum[i][0] = lo_plain_dot(p, batch, at.row + i * STEP, at.col, k0, k_count);
+    }
+    char *to = end.to + lo_bytes_of(end.type, at.row * end.stride + at.col);
+    if (end.ends <= LO_END_SUMS)
+      lo_finish<true, N, 1, STEP>(end, columns.template at<1>(c), sum, to, at);
+    else
+      lo_finish<false, N, 1, STEP>(end, columns.template at<1>(c), sum, to, at);
   }
 }
 
@@ -528,9 +592,9 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
     }
     lo_ending end = lo_product_ending(p, l);
     if (end.quads)
-      lo_slice_end<Core, 4>(p, end, columns, memory, l, row0, col0, k0, k_count);
+      lo_sliced_quads<Core>(p, end, columns, memory, l, row0, col0, k0, k_count);
     else
-      lo_slice_end<Core, 1>(p, end, columns, memory, l, row0, col0, k0, k_count);
+      lo_sliced_singly<Core>(p, end, columns, memory, l, row0, col0, k0, k_count);
     if (p.split > 1 && lo_comes_last(p, l)) lo_add_parts<Core>(p, columns, l, row0, col0, false);
     __syncthreads();
   }

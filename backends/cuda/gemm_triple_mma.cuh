@@ -18,6 +18,7 @@ LO_FN void lo_triple_mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, uns
 template <int BM_, int BN_, int WM, int WN_, bool TRANS_A, bool TRANS_B> struct lo_triple_mma_core {
   typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
+  static constexpr bool MEETS = false;
   static constexpr int BM = BM_, BN = BN_, WN = WN_, PITCH = lo_triple_lines<WN>::PITCH;
   static constexpr int WARPS_N = BN / WN, THREADS = BM / WM * WARPS_N * 32;
   static constexpr int BYTES = 2 * (T::STAGE + T::PARTS), STAGE = T::STAGE / 4;

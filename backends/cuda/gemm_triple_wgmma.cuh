@@ -4,6 +4,7 @@
 #ifndef LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
 #define LO_CUDA_GEMM_TRIPLE_WGMMA_CUH
 
+#include "backends/cuda/tma.cuh"
 #include "backends/cuda/triple.cuh"
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
@@ -11,7 +12,10 @@
 #else
 #define LO_WGMMA(TEXT)
 #endif
-/* d = a b, or d += a b where `add`: 64 x 128 outputs of four warps, 16 of k, by descriptors. */
+#define LO_WGMMA_EIGHT(I)                                                                          \
+  "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3]), "+f"(d[I + 4]), "+f"(d[I + 5]),      \
+      "+f"(d[I + 6]), "+f"(d[I + 7])
+/* d = a b, or d += a b where `add`: 64 x 128 (64) outputs of four warps, 16 of k, by descriptors. */
 LO_FN void lo_wgmma(float (&d)[64], lo_u64 a, lo_u64 b, int add) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
@@ -21,20 +25,23 @@ LO_FN void lo_wgmma(float (&d)[64], lo_u64 a, lo_u64 b, int add) {
                "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
                "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
                "%64, %65, p, 1, 1, 0, 0;\n}"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-                 "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]),
-                 "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]),
-                 "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-                 "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]),
-                 "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-                 "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]),
-                 "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-                 "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]),
-                 "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]),
-                 "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+               : LO_WGMMA_EIGHT(0), LO_WGMMA_EIGHT(8), LO_WGMMA_EIGHT(16), LO_WGMMA_EIGHT(24),
+                 LO_WGMMA_EIGHT(32), LO_WGMMA_EIGHT(40), LO_WGMMA_EIGHT(48), LO_WGMMA_EIGHT(56)
                : "l"(a), "l"(b), "r"(add));
 #endif
 }
+LO_FN void lo_wgmma(float (&d)[32], lo_u64 a, lo_u64 b, int add) {
+#if __CUDA_ARCH_FEAT_SM90_ALL
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+               "%32, %33, p, 1, 1, 0, 0;\n}"
+               : LO_WGMMA_EIGHT(0), LO_WGMMA_EIGHT(8), LO_WGMMA_EIGHT(16), LO_WGMMA_EIGHT(24)
+               : "l"(a), "l"(b), "r"(add));
+#endif
+}
+#undef LO_WGMMA_EIGHT
 /* Rows of 64 bytes, swizzled as lo_triple_place says; eight of them are 512 bytes. */
 LO_FN lo_u64 lo_wgmma_rows(unsigned address) {
   return (lo_u64)(address >> 4 & 0x3fff) | (lo_u64)1 << 16 | (lo_u64)(512 >> 4) << 32 |
@@ -49,24 +56,28 @@ LO_FN void lo_barrier_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
-  typedef lo_triple_tile<128, 128, TRANS_A, TRANS_B> T;
+/* A group of four warps has 64 x BN outputs. */
+template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
+  typedef lo_triple_tile<BM_, BN_, TRANS_A, TRANS_B> T;
   typedef float4 sum4;
-  static constexpr int BM = 128, BN = 128, WN = BN, PITCH = lo_triple_lines<WN>::PITCH;
-  static constexpr int PRODUCERS = 128, THREADS = 384;
-  static constexpr int STAGES = 3, SETS = 2; /* of f32, of parts */
+  static constexpr int BM = BM_, BN = BN_, PRODUCERS = 128, THREADS = PRODUCERS + 2 * BM;
+  static constexpr bool MEETS = true;
+  static constexpr int STAGES = STAGES_, SETS = 2; /* of f32, of parts */
+  static constexpr int EACH = BN / 2;              /* a thread's outputs */
   static constexpr int BYTES = SETS * T::PARTS + STAGES * T::STAGE, STAGE = T::STAGE / 4;
+  static constexpr int WN = BN, PITCH = lo_triple_lines<WN>::PITCH;
   typedef lo_triple_lines<BN> lines_t;
-  static_assert(8 * lines_t::BYTES <= BYTES, "shared memory");
+  static_assert(BYTES == LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES), "what the host is told");
+  static_assert(BM / 16 * lines_t::BYTES <= BYTES, "shared memory");
   enum { FULL = 1, EMPTY = FULL + SETS, COPIED = EMPTY + SETS }; /* barriers; 0 is __syncthreads */
 
-  float acc[64], step[64];
+  float acc[EACH], step[EACH];
   float sums[1];
 
   __device__ __forceinline__ lo_triple_wgmma_core() {
     sums[0] = 0.0f;
 #pragma unroll
-    for (int i = 0; i < 64; i++) acc[i] = step[i] = 0.0f;
+    for (int i = 0; i < EACH; i++) acc[i] = step[i] = 0.0f;
   }
   static __device__ __forceinline__ bool produces() {
     return threadIdx.x < PRODUCERS;
@@ -118,7 +129,7 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
     LO_WGMMA("wgmma.commit_group.sync.aligned;");
     LO_WGMMA("wgmma.wait_group.sync.aligned 0;");
 #pragma unroll
-    for (int i = 0; i < 64; i++) asm volatile("" : "+f"(step[i])::"memory");
+    for (int i = 0; i < EACH; i++) asm volatile("" : "+f"(step[i])::"memory");
   }
   __device__ __forceinline__ void consume(unsigned parts, int steps) {
     int set = 0;
@@ -128,7 +139,7 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
       multiply(parts + set * T::PARTS);
       if (s + SETS < steps) lo_barrier_arrive(EMPTY + set, THREADS);
 #pragma unroll
-      for (int i = 0; i < 64; i++) acc[i] = __fadd_rn(acc[i], step[i]);
+      for (int i = 0; i < EACH; i++) acc[i] = __fadd_rn(acc[i], step[i]);
       set = set + 1 == SETS ? 0 : set + 1;
     }
   }
@@ -144,16 +155,49 @@ template <bool TRANS_A, bool TRANS_B> struct lo_triple_wgmma_core {
     __syncthreads(); /* racecheck does not count the first one that follows bar.arrive */
   }
 
-  /* each(row, column, sums) of 16 rows of a warp that multiplied. */
-  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) {
-    if (produces()) return;
-    int warp = (threadIdx.x - PRODUCERS) / 32;
+  /* The sums of 16 rows to shared memory, by a warp that multiplied. */
+  __device__ __forceinline__ float *lay_down(char *shared, int warp) const {
     float *mine = (float *)(shared + warp * lines_t::BYTES);
 #pragma unroll
     for (int j = 0; j < BN / 8; j++)
       lines_t::put(mine, j, acc[4 * j], acc[4 * j + 1], acc[4 * j + 2], acc[4 * j + 3]);
+    return mine;
+  }
+  /* each(row, column, sums) of 16 rows of a warp that multiplied. */
+  template <class Each> __device__ __forceinline__ void drain(char *shared, Each each) const {
+    if (produces()) return;
+    int warp = (threadIdx.x - PRODUCERS) / 32;
+    float *mine = lay_down(shared, warp);
     __syncwarp();
     each(16 * warp, 0, mine);
+  }
+  /* Each block of the cluster adds the parts of every `split`th row, in their order; the first one
+   * those of the sums by row. */
+  template <class Quad, class Row>
+  __device__ __forceinline__ void meet(int split, char *shared, Quad each_quad,
+                                       const float *row_sums, Row each_row) const {
+#if __CUDA_ARCH_FEAT_SM90_ALL
+    constexpr int QUADS = BN / 4;
+    const float *rows = (const float *)shared;
+    if (!produces()) lay_down(shared, (threadIdx.x - PRODUCERS) / 32);
+    lo_cluster_sync();
+#pragma unroll 1
+    for (int v = threadIdx.x; v / QUADS * split + (int)blockIdx.y < BM; v += THREADS) {
+      int line = v / QUADS * split + blockIdx.y, quad = v % QUADS * 4;
+      unsigned place = (unsigned)__cvta_generic_to_shared(rows + line * PITCH + quad);
+      float4 sum = lo_cluster_quad(place, 0);
+#pragma unroll 4
+      for (int i = 1; i < split; i++) sum = lo_add4(sum, lo_cluster_quad(place, i));
+      each_quad(line, quad, sum);
+    }
+    for (int r = threadIdx.x; r < BM && row_sums && !blockIdx.y; r += THREADS) {
+      float sum = 0;
+      for (int i = 0; i < split; i++)
+        sum += lo_cluster_word((unsigned)__cvta_generic_to_shared(row_sums + r), i);
+      each_row(r, sum);
+    }
+    lo_cluster_sync();
+#endif
   }
 };
 

@@ -180,11 +180,13 @@ enum {
 #define X(BM, BN, ...) TRIPLE_##BM##x##BN,
   LO_CU_TRIPLE_TILES(X)
 #undef X
-      TRIPLE_WGMMA_128x128 = -1
+#define X(BM, BN, ...) TRIPLE_WGMMA_##BM##x##BN,
+      LO_CU_TRIPLE_WGMMA_TILES(X)
+#undef X
 };
 
 enum {
-#define X(BM, BN, ...) SLICED_##BM##x##BN,
+#define X(NAME, ...) SLICED_##NAME,
   LO_CU_SLICED_TILES(X)
 #undef X
 };
@@ -306,18 +308,20 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    DIRECT_FMA(DIRECT_HALF_##NAME, __VA_ARGS__, 8)},
   LO_CU_FEW_FMA(X)
 #undef X
-#define SLICED_ROW(NAME, KINDS, UNIT, FROM, TO, RUN, ALIGN, BM, BN, SLICES, BLOCKS, ELEMENT, RATE, WAIT) \
-  {"sliced_" NAME "_" #BM "x" #BN, SLICED, TILE(RUN, SLICED_, BM, BN, 128 / ELEMENT * SLICES),        \
-   .align = ALIGN, .unit = UNIT, .kinds = KINDS, .from = FROM, .to = TO, TIME(BLOCKS, RATE, WAIT), .fixed = 2400},
-#define SLICED_ROWS(NAME, KINDS, UNIT, FROM, ...)                                                  \
-  SLICED_ROW(NAME, KINDS, UNIT, FROM, LATEST, run_sliced, 16, __VA_ARGS__)                         \
-  SLICED_ROW(NAME "_loose", KINDS, UNIT, 80, LATEST, run_sliced_loose, 0, __VA_ARGS__)
-#define X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                  \
-  SLICED_ROWS("f32", LO_KIND_F32, LO_UNIT_TRIPLE, 80, BM, BN, SLICES, BLOCKS, 4, 40, 900)            \
-  SLICED_ROWS("tf32", LO_KIND_TF32, LO_UNIT_TF32_K8, 80, BM, BN, SLICES, BLOCKS, 4, 30, 700)         \
-  SLICED_ROWS("k16", HALVES, LO_UNIT_F16_K16, 80, BM, BN, SLICES, BLOCKS, 2, 30, 700)                \
-  SLICED_ROWS("int8", LO_KIND_INT8, LO_UNIT_INT8_K16, 75, BM, BN, SLICES, BLOCKS, 1, 30, 700)        \
-  SLICED_ROW("k8", LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, run_sliced, 16, BM, BN, SLICES, BLOCKS, 2, 40, 900)
+#define SLICED_ROW(NAME, TILE, KINDS, UNIT, FROM, TO, RUN, ALIGN, BM, BN, SLICES, BLOCKS, ELEMENT)  \
+  {"sliced_" NAME "_" #TILE, SLICED, .run = RUN, .number = SLICED_##TILE, .bm = BM, .bn = BN,        \
+   .bk = 128 / (ELEMENT) * (SLICES), .align = ALIGN, .unit = UNIT, .kinds = KINDS, .from = FROM,     \
+   .to = TO, TIME(BLOCKS, 30, 900), .fixed = 2400},
+#define SLICED_ROWS(NAME, TILE, KINDS, UNIT, FROM, ...)                                            \
+  SLICED_ROW(NAME, TILE, KINDS, UNIT, FROM, LATEST, run_sliced, LO_CUDA_CHUNK, __VA_ARGS__)        \
+  SLICED_ROW(NAME "_loose", TILE, KINDS, UNIT, 80, LATEST, run_sliced_loose, 0, __VA_ARGS__)
+#define X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                            \
+  SLICED_ROWS("f32", NAME, LO_KIND_F32, LO_UNIT_TRIPLE, 80, BM, BN, SLICES, BLOCKS, 4)             \
+  SLICED_ROWS("tf32", NAME, LO_KIND_TF32, LO_UNIT_TF32_K8, 80, BM, BN, SLICES, BLOCKS, 4)          \
+  SLICED_ROWS("k16", NAME, HALVES, LO_UNIT_F16_K16, 80, BM, BN, SLICES, BLOCKS, 2)                 \
+  SLICED_ROWS("int8", NAME, LO_KIND_INT8, LO_UNIT_INT8_K16, 75, BM, BN, SLICES, BLOCKS, 1)         \
+  SLICED_ROW("k8", NAME, LO_KIND_F16, LO_UNIT_F16_K8, 75, 79, run_sliced, LO_CUDA_CHUNK, BM, BN,   \
+             SLICES, BLOCKS, 2)
   LO_CU_SLICED_TILES(X)
 #undef X
 #define X(NAME, ...)                                                                               \
@@ -363,8 +367,12 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
    .fixed = FIXED},
   LO_CU_MMA_ANY_INT8_TILES(X)
 #undef X
-  {"triple_wgmma_128x128", TRIPLE_WGMMA, CHUNKS, TILE(run_triple, TRIPLE_WGMMA_, 128, 128, 32),
-   .sliced = true, .shared = 3 * 32768 + 2 * 49152, TIME(1, 74, 3000), .fixed = 4000},
+#define X(BM, BN, STAGES, BLOCKS, ALIGN, RATE, WAIT, FIXED)                                        \
+  {"triple_wgmma_" #BM "x" #BN, TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, BM, BN, 32),         \
+   .align = ALIGN, .sliced = true, .meets = true, .shared = LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES),             \
+   TIME(BLOCKS, RATE, WAIT), .fixed = FIXED},
+  LO_CU_TRIPLE_WGMMA_TILES(X)
+#undef X
 #define X(BM, BN, WM, WN, BLOCKS, RATE, WAIT)                                                      \
   {"triple_" #BM "x" #BN, TRIPLE, TILE(run_triple, TRIPLE_, BM, BN, 32),                           \
    .shared = TRIPLE_BYTES(BM, BN), TIME(BLOCKS, RATE, WAIT), .fixed = 6000},

@@ -75,25 +75,32 @@ struct lo_whole_block {
 };
 
 /* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
- * order of the threads. op(A) is transposed: a thread's elements lie along m. */
-template <class Core, class Meet = lo_whole_block, int WIDTH>
-LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
-                         lo_i64 row0) {
+ * order of the threads. op(A) is transposed: a thread's elements lie along m. each(row, sum) */
+template <class Core, class Meet = lo_whole_block, int WIDTH, class Each>
+LO_FN void lo_drain_rows(float *shared, const float (&sums)[WIDTH], Each each) {
   constexpr int EACH = Core::BM / WIDTH, LINES = Core::THREADS / EACH;
   static_assert(LINES * Core::BM <= 2 * Core::STAGE, "shared memory");
   float *line = shared + threadIdx.x / EACH * Core::BM + threadIdx.x % EACH * WIDTH;
 #pragma unroll
   for (int i = 0; i < WIDTH; i++) line[i] = sums[i];
   Meet::sync();
-  for (int r = threadIdx.x; r < Core::BM && row0 + r < p.m; r += Core::THREADS) {
+  for (int r = threadIdx.x; r < Core::BM; r += Core::THREADS) {
     float sum = 0;
     for (int i = 0; i < LINES; i++) sum += shared[i * Core::BM + r];
+    each(r, sum);
+  }
+  Meet::sync();
+}
+template <class Core, class Meet = lo_whole_block, int WIDTH>
+LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
+                         lo_i64 row0) {
+  lo_drain_rows<Core, Meet>(shared, sums, [&](int r, float sum) {
+    if (row0 + r >= p.m) return;
     if (p.split > 1)
       p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
     else
       lo_finish_row_sum(p.e, beta, row0 + r, sum);
-  }
-  Meet::sync();
+  });
 }
 
 /* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
@@ -150,46 +157,59 @@ LO_FN lo_ending lo_product_ending(const lo_cu_gemm &p, lo_i64 batch) {
   return end;
 }
 
-template <class Core>
-LO_FN void lo_add_row_sums(const lo_cu_gemm &p, float beta, lo_i64 row0) {
+/* The parts of k of a quad, in their order. */
+template <class Quad>
+LO_FN Quad lo_add_stored(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 col) {
+  const Quad *stored = (const Quad *)lo_part_of(p, 0, batch, row, col);
+  lo_i64 next = p.batch * p.m * p.pitch / 4;
+  Quad acc = __ldcg(stored);
+#pragma unroll 4
+  for (int s = 1; s < p.split; s++) acc = lo_add4(acc, __ldcg(stored + s * next));
+  return acc;
+}
+
+template <class Core> LO_FN void lo_add_row_sums(const lo_cu_gemm &p, float beta, lo_i64 row0) {
   for (lo_i64 row = row0 + threadIdx.x; row < p.m && row < row0 + Core::BM; row += Core::THREADS) {
     float total = 0;
     for (int s = 0; s < p.split; s++) total += __ldcg(p.partial_sums + s * p.m + row);
-    lo_finish_row_sum(p.e, lo_scalar_float(p.e.beta), row, total);
+    lo_finish_row_sum(p.e, beta, row, total);
   }
 }
 
-/* A thread has quads of one column, ROWS of them at a time, whose loads are on their way together:
- * one after the other they would take as long as the product. */
+/* What all parts are followed by, for the tile of the block that comes last. A thread adds a few
+ * quads at a time, whose loads are on their way together. */
 template <class Core, class Columns>
 LO_FN void lo_add_parts(const lo_cu_gemm &p, const Columns &columns, lo_i64 batch, lo_i64 row0,
                         lo_i64 col0, bool sum) {
-  constexpr int QUADS = Core::BN / 4, APART = Core::THREADS / QUADS, ROWS = 8;
-  static_assert(APART * QUADS == Core::THREADS, "quads of one column");
+  constexpr int WIDTH = Core::BN / 4, QUADS = Core::BM * WIDTH, FEW = 4;
   typedef typename Core::sum4 sum4;
   lo_ending end = lo_ending_of(p.e, batch, false);
-  int column = threadIdx.x % QUADS * 4;
-  lo_i64 next = p.batch * p.m * p.pitch / 4, apart = APART * p.pitch / 4, col = col0 + column;
-  int rows = col >= p.n ? 0 : lo_left(p.m, row0, Core::BM);
+  lo_i64 next = p.batch * p.m * p.pitch / 4;
 #pragma unroll 1
-  for (int row = threadIdx.x / QUADS; row < rows; row += ROWS * APART) {
-    const sum4 *parts = (const sum4 *)lo_part_of(p, 0, batch, row0 + row, col);
-    int count = (rows - row + APART - 1) / APART;
-    sum4 acc[ROWS];
+  for (int first = threadIdx.x; first < QUADS; first += FEW * Core::THREADS) {
+    const sum4 *parts[FEW];
+    sum4 acc[FEW];
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
-      if (i < count) acc[i] = __ldcg(parts + i * apart);
+    for (int i = 0; i < FEW; i++) {
+      int v = first + i * Core::THREADS;
+      lo_i64 row = row0 + v / WIDTH, col = col0 + v % WIDTH * 4;
+      bool in = v < QUADS && row < p.m && col < p.n; /* else any: it is dropped */
+      parts[i] = (const sum4 *)lo_part_of(p, 0, batch, in ? row : row0, in ? col : col0);
+      acc[i] = __ldcg(parts[i]);
+    }
 #pragma unroll 2
     for (int s = 1; s < p.split; s++)
 #pragma unroll
-      for (int i = 0; i < ROWS; i++)
-        if (i < count) acc[i] = lo_add4(acc[i], __ldcg(parts + s * next + i * apart));
+      for (int i = 0; i < FEW; i++) acc[i] = lo_add4(acc[i], __ldcg(parts[i] + s * next));
 #pragma unroll 1
-    for (int i = 0; i < ROWS && i < count; i++) {
-      lo_finish_quad(end, columns.template at<4>(column), acc[0], row0 + row + i * APART, col,
-                     lo_quad_count(p.n, col));
+    for (int v = first; v < QUADS && v < first + FEW * Core::THREADS; v += Core::THREADS) {
+      int column = v % WIDTH * 4;
+      lo_i64 row = row0 + v / WIDTH, col = col0 + column;
+      if (row < p.m && col < p.n)
+        lo_finish_quad(end, columns.template at<4>(column), acc[0], row, col,
+                       lo_quad_count(p.n, col));
 #pragma unroll
-      for (int j = 0; j + 1 < ROWS; j++) acc[j] = acc[j + 1];
+      for (int i = 1; i < FEW; i++) acc[i - 1] = acc[i];
     }
   }
   if (sum) lo_add_row_sums<Core>(p, lo_scalar_float(p.e.beta), row0);
@@ -204,6 +224,7 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
   __shared__ __align__(128) float shared[2 * Core::STAGE];
   __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
   lo_i64 tm, tn;
+  lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);

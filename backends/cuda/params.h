@@ -206,15 +206,22 @@ typedef struct lo_cu_bsr {
   X(128, 128, 64, 32, 1, 55, 4100)                                                                 \
   X(64, 64, 32, 32, 2, 42, 1750)
 
+/* The same by wgmma, in STAGES of f32. X(BM, BN, STAGES, BLOCKS, ALIGN, RATE, WAIT, FIXED) */
+#define LO_CU_TRIPLE_WGMMA_TILES(X)                                                                \
+  X(128, 128, 3, 1, 16, 74, 3000, 4000)                                                            \
+  X(64, 64, 3, 2, 0, 55, 1200, 4000)
+#define LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES) ((128 * STAGES + 2 * 3 * 64) * (BM + BN))
+
 /* The tiles of small grids: a warp has WM x WN outputs and one of SLICES slices of their k, in
  * STAGES stages of 128 bytes; a block takes (WM + WN) 132 STAGES bytes of shared memory for each of
- * its warps at most. BLOCKS fit on an SM. X(BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
+ * its warps at most. BLOCKS fit on an SM. X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS) */
 #define LO_CU_SLICED_TILES(X)                                                                      \
-  X(16, 16, 16, 16, 8, 2, 3)                                                                       \
-  X(16, 32, 16, 32, 8, 1, 3)                                                                       \
-  X(32, 32, 32, 32, 8, 1, 2)                                                                       \
-  X(64, 32, 64, 32, 4, 1, 2)                                                                       \
-  X(64, 64, 32, 32, 1, 2, 3)
+  X(16x16, 16, 16, 16, 16, 8, 2, 3)                                                                \
+  X(16x32, 16, 32, 16, 32, 8, 1, 3)                                                                \
+  X(32x32, 32, 32, 32, 32, 8, 1, 2)                                                                \
+  X(32x32_s4, 32, 32, 32, 32, 4, 1, 4)                                                             \
+  X(64x32, 64, 32, 64, 32, 4, 1, 2)                                                                \
+  X(64x64, 64, 64, 16, 32, 1, 1, 3)
 
 /* What multiplies there; u8: A unsigned, B signed. F32: as six products of bf16 parts. */
 enum {

@@ -74,6 +74,15 @@ LO_FN float lo_cluster_word(unsigned place, unsigned rank) {
                : "memory");
   return x;
 }
+LO_FN float4 lo_cluster_quad(unsigned place, unsigned rank) {
+  float4 q;
+  asm volatile("{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %4, %5;\n"
+               "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [r];\n}"
+               : "=f"(q.x), "=f"(q.y), "=f"(q.z), "=f"(q.w)
+               : "r"(place), "r"(rank)
+               : "memory");
+  return q;
+}
 /* The same place in block `rank`, and a store there. */
 LO_FN unsigned lo_cluster_place(unsigned place, unsigned rank) {
   unsigned there;

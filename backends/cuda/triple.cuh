@@ -173,7 +173,7 @@ template <int BM_, int BN_, bool TRANS_A, bool TRANS_B> struct lo_triple_tile {
 
 /* ---- What is not finite, by ordinary cores. A NaN stays one, so the rest need not be read. */
 LO_FN float lo_plain_dot(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 col, lo_i64 k0,
-                         int k_count) {
+                         lo_i64 k_count) {
   lo_i64 step_a = p.a.k_inner ? 1 : p.a.stride, step_b = p.b.k_inner ? 1 : p.b.stride;
   const float *a = (const float *)p.a.p + batch * p.a.batch_stride +
                    row * (p.a.k_inner ? p.a.stride : 1) + k0 * step_a;
@@ -181,7 +181,8 @@ LO_FN float lo_plain_dot(const lo_cu_gemm &p, lo_i64 batch, lo_i64 row, lo_i64 c
                    col * (p.b.k_inner ? p.b.stride : 1) + k0 * step_b;
   float sum = 0.0f;
 #pragma unroll 1
-  for (int k = 0; k < k_count && sum == sum; k++, a += step_a, b += step_b) sum = fmaf(*a, *b, sum);
+  for (lo_i64 k = 0; k < k_count && sum == sum; k++, a += step_a, b += step_b)
+    sum = fmaf(*a, *b, sum);
   return sum;
 }
 LO_FN bool lo_is_finite(float x) {
@@ -191,7 +192,7 @@ LO_FN bool lo_all_finite(float4 q) {
   return lo_is_finite(q.x) && lo_is_finite(q.y) && lo_is_finite(q.z) && lo_is_finite(q.w);
 }
 LO_FN float4 lo_triple_check(const lo_cu_gemm &p, float4 q, lo_i64 batch, lo_i64 row, lo_i64 col,
-                             lo_i64 k0, int k_count) {
+                             lo_i64 k0, lo_i64 k_count) {
   if (lo_all_finite(q)) return q;
 #pragma unroll 1
   for (int i = 0; i < 4; i++) {
@@ -215,8 +216,29 @@ LO_FN void lo_triple_check_lines(const lo_cu_gemm &p, float *sums, lo_i64 batch,
   __syncwarp();
 }
 
+/* Parts of k that meet in a cluster: each block ends its share of the tile. `rows`: sums by row. */
+template <class Core, class Columns>
+LO_FN void lo_triple_meet(const lo_cu_gemm &p, const Core &core, const Columns &columns,
+                          char *shared, lo_i64 batch, lo_i64 row0, lo_i64 col0, const float *rows) {
+  lo_ending end = lo_ending_of(p.e, batch, true);
+  lo_i64 k_count = lo_scalar_float(p.e.alpha) == 0.0f ? 0 : p.k;
+  core.meet(
+      p.split, shared,
+      [&](int r, int c, float4 quad) {
+        lo_i64 row = row0 + r, col = col0 + c;
+        if (row >= p.m || col >= p.n) return;
+        quad = lo_triple_check(p, quad, batch, row, col, 0, k_count);
+        lo_finish_quad(end, columns.template at<4>(c), quad, row, col, lo_quad_count(p.n, col));
+      },
+      rows,
+      [&](int r, float sum) {
+        if (row0 + r < p.m) lo_finish_row_sum(p.e, lo_scalar_float(p.e.beta), row0 + r, sum);
+      });
+}
+
 /* A core: BM x BN outputs by THREADS threads, BYTES of shared memory; run() multiplies, drain()
- * hands its sums out. grid: as lo_gemm's */
+ * hands its sums out. Where it MEETS, the blocks of all parts of a tile are a cluster. grid: as
+ * lo_gemm's */
 template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &p) {
   extern __shared__ __align__(1024) char triple_memory[];
   __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
@@ -231,6 +253,15 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
     core.run(p, triple_memory, l, row0, col0, k0, k_count);
+    if constexpr (Core::MEETS)
+      if (p.split > 1) {
+        __shared__ float rows[TRANS_A ? Core::BM : 1];
+        if (sum)
+          lo_drain_rows<Core>((float *)triple_memory, core.sums,
+                              [&](int r, float x) { rows[TRANS_A ? r : 0] = x; });
+        lo_triple_meet(p, core, columns, triple_memory, l, row0, col0, sum ? rows : NULL);
+        continue;
+      }
     lo_ending end = lo_product_ending(p, l);
     if (sum)
       lo_drain_sums<Core>(p, (float *)triple_memory, core.sums, lo_scalar_float(p.e.beta), row0);
