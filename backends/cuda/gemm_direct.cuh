@@ -499,9 +499,11 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   lo_direct_quad q;
   bool usual = false;
   D::run(p, at, core, shared, [&] {
+    /* the bias first: it comes from memory, while the rest waits for lines of parameters */
+    auto column = columns.load(p.e, lo_direct_col0(p, at), p.swapped ? at.rows : at.cols);
     usual = p.split == 1 && !p.e.ends;
     q = lo_direct_quad_of<D>(p, at);
-    columns.stage(p.e, lo_direct_col0(p, at), p.swapped ? at.rows : at.cols);
+    columns.store(column);
     if (p.e.ends > LO_END_ACTIVATION && q.count > 0) lo_direct_touch(p, at, q);
   });
 
