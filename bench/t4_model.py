@@ -105,12 +105,12 @@ def model(k, numbers, loop):
     room = k["shared"] or numbers["SHARED"]
     blocks = min(REGISTERS // registers, SHARED // room, THREADS // k["threads"], BLOCKS)
     k["blocks"], k["registers"] = blocks, numbers["REG"]
-    k["spills"] = numbers.get("LOCAL", 0) + numbers.get("STACK", 0)
+    k["spills"] = sum(t.startswith(("LDL", "STL")) for t in loop)
     k["k"] = sum(math_of(t)[1] for t in loop if math_of(t)) * warps // (k["bm"] * k["bn"])
     each = blocks * warps / 4
-    # A warp's load of 512 bytes takes 128 bytes a wavefront only from whole lines: an H200 counts
-    # twice as many where rows of 64 bytes are read.
-    loads = sum(t.startswith("LDG") for t in loop) * 512 * max(128 // (k["k"] * k["element"]), 1)
+    # A warp's load of 512 bytes takes more wavefronts than four: an H200 counts eight, be it of
+    # whole lines or of rows of 64 bytes, and sixteen of rows of 32.
+    loads = sum(t.startswith("LDG") for t in loop) * 512 * max(128 // (k["k"] * k["element"]), 2)
     shared = sum(map(shared_bytes, loop))
     k["clocks"] = {
         "pipe": each * sum(math_of(t)[0] for t in loop if math_of(t)),
@@ -162,7 +162,7 @@ def main():
     parser.add_argument("object", nargs="+")
     args = parser.parse_args()
     sizes = args.size or [2048, 4096]
-    print("| kernel | registers | spills | blocks an SM | k a pass | " +
+    print("| kernel | registers | spills a pass | blocks an SM | k a pass | " +
           " | ".join(c for c, _ in CLASSES) + " | clocks: pipe | issue | shared | and loads | L2 | " +
           " | ".join("%d^3, T/s" % n for n in sizes) + " |")
     print("|---" * (10 + len(CLASSES) + len(sizes)) + "|")

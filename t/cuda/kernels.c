@@ -84,14 +84,15 @@ static operand make(layerops_type type, int64_t rows, int64_t cols, int64_t batc
 }
 
 static int64_t count_wrong(shape s, int trans_a, int trans_b, const int8_t *a, const int8_t *b,
-                           const float *c) {
+                           const int32_t *zero, const float *c) {
   int64_t wrong = 0;
   for (int64_t l = 0; l < s.batch; l++, a += s.m * s.k, b += s.k * s.n, c += s.m * s.n)
     for (int64_t i = 0; i < s.m; i++)
       for (int64_t j = 0; j < s.n; j++) {
         int sum = 0;
         for (int64_t p = 0; p < s.k; p++)
-          sum += a[trans_a ? p * s.m + i : i * s.k + p] * b[trans_b ? j * s.k + p : p * s.n + j];
+          sum += (a[trans_a ? p * s.m + i : i * s.k + p] - zero[i]) *
+                 b[trans_b ? j * s.k + p : p * s.n + j];
         wrong += (float)sum != c[i * s.n + j];
       }
   return wrong;
@@ -105,23 +106,28 @@ static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags, 
   operand a = make(type, rows_a, trans_a ? s.m : s.k, s.batch, align);
   operand b = make(type_b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, align);
   operand c = make(LAYEROPS_F32, s.m, s.n, s.batch, 4);
+  int integers = type == LAYEROPS_I8 || type == LAYEROPS_U8;
+  int32_t *zero = calloc((size_t)s.m, sizeof *zero);
+  for (int64_t i = 0; integers && i < s.m; i++) zero[i] = (int32_t)i % 5;
   layerops_gemm_args args = {.a = a.view,
                              .b = b.view,
                              .c = c.view,
                              .trans_a = trans_a,
                              .trans_b = trans_b,
                              .flags = flags};
+  if (integers) args.zero_a = layerops_host_matrix(zero, LAYEROPS_I32, 1, s.m);
   int64_t wrong = -1;
   int64_t bytes = s.m * s.n * s.batch * 4;
   if (layerops_gemm(ctx, &args) == LAYEROPS_OK && !strcmp(layerops_last_kernel(ctx), k->name) &&
       layerops_buffer_read(ctx, c.buffer, c.memory, bytes) == LAYEROPS_OK)
-    wrong = count_wrong(s, trans_a, trans_b, a.value, b.value, c.memory);
+    wrong = count_wrong(s, trans_a, trans_b, a.value, b.value, zero, c.memory);
   operand *all[] = {&a, &b, &c};
   for (int i = 0; i < 3; i++) {
     layerops_buffer_destroy(all[i]->buffer);
     free(all[i]->memory);
     free(all[i]->value);
   }
+  free(zero);
   return wrong;
 }
 
