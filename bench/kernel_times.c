@@ -1,5 +1,6 @@
-/* Times of single kernels for products, for the rule that chooses among them (backends/cuda/cost.c):
- * bench/fit_cost.py fits the rule's numbers to them. On the first CUDA device, cold, in a graph.
+/* Times of single kernels for products, for the rule that chooses among them
+ * (backends/cuda/cost.c): bench/fit_cost.py fits the rule's numbers to them. On the first CUDA
+ * device, cold, in a graph.
  *
  *   kernel_times SUITE SECONDS SEED TYPE...
  *
@@ -26,9 +27,9 @@
 #include "bench/vary.h"
 
 enum { PLANS = 1000, LAUNCHES = 20, SAMPLES = 3, PARTS = 4, RANDOM = 1 << 22 };
-static const double hopeless = 4;         /* times the rule's best, or its kernel's best */
-static const double slow = 1.6;           /* times the best time: no more samples */
-static const double enough = 2e-4;        /* seconds of a graph */
+static const double hopeless = 4;  /* times the rule's best, or its kernel's best */
+static const double slow = 1.6;    /* times the best time: no more samples */
+static const double enough = 2e-4; /* seconds of a graph */
 static const double guessed_clock = 1.7e9;
 #define POOL ((int64_t)1 << 27) /* bytes of copies of operands */
 
@@ -134,10 +135,10 @@ static double measure(trial *t, const lo_cuda_plan *plan, double best) {
   cudaGraph_t graph = NULL;
   double samples[SAMPLES], first = -1;
   int count = 0;
-  bool good = lo_cuda_run_product(ctx, &t->sets[0], plan, t->scratch, "kernel_times") ==
-                  LAYEROPS_OK &&
-              capture_all(t, plan, &graph) && !cudaGraphInstantiate(&t->graph, graph, 0) &&
-              !cudaGraphUpload(t->graph, lo_cuda(ctx)->stream);
+  bool good =
+      lo_cuda_run_product(ctx, &t->sets[0], plan, t->scratch, "kernel_times") == LAYEROPS_OK &&
+      capture_all(t, plan, &graph) && !cudaGraphInstantiate(&t->graph, graph, 0) &&
+      !cudaGraphUpload(t->graph, lo_cuda(ctx)->stream);
   if (graph) cudaGraphDestroy(graph);
   if (!good) return -1;
   while (count < SAMPLES && !(best > 0 && count && first > slow * best)) {
@@ -152,7 +153,8 @@ static double measure(trial *t, const lo_cuda_plan *plan, double best) {
 
 /* ---- Rows */
 
-/* The few cheapest numbers of parts of each kernel, unless all are hopeless. `plans` are in order. */
+/* The few cheapest numbers of parts of each kernel, unless all are hopeless. `plans` are in order.
+ */
 static bool worth(const lo_product *p, const lo_cuda_plan *plans, int i) {
   const lo_cuda_plan *first = &plans[i];
   int cheaper = 0;
@@ -174,8 +176,7 @@ static bool run_row(trial *t, lo_cuda_plan *plans) {
   if (!count) return fail(t->row->id);
   for (int i = 0; i < count; i++)
     if (plans[i].bytes > scratch && worth(&p, plans, i)) scratch = plans[i].bytes;
-  double least =
-      lo_cuda_cost(lo_cuda(ctx), &p, plans[0].kernel, plans[0].split, plans[0].slice);
+  double least = lo_cuda_cost(lo_cuda(ctx), &p, plans[0].kernel, plans[0].split, plans[0].slice);
   if (!make_sets(t, least / guessed_clock, scratch)) return fail("no memory");
   double best = 0;
   for (int i = 0; i < count && bench_now() < end; i++) {

@@ -39,10 +39,12 @@ int lo_cuda_resident(int architecture, const lo_cuda_kernel *k) {
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the bytes of the
  * second-level cache and of device memory, and the waiting of its blocks overlap: the longest
  * counts. Parts of k end with a block that waits for the others and adds what they stored. Copies
- * of operands are a launch of their own, at the speed of memory. */
+ * of operands are a launch of their own, at the speed of memory. bench/fit_cost.py fits all of the
+ * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double output = 0.67, bytes_a_clock = 36, meeting = 3350, each_part = 1220, launch = 3000;
+  const double output = 0.675, bytes_a_clock = 39.8, meeting = 3060, each_part = 1390;
+  const double launch = 6730, copied_a_clock = 11.6;
   const double cluster_meeting = 1500, each_cluster_part = 330;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
@@ -63,7 +65,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double waits = rounds * (time.fixed + steps * time.wait);
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits)) + output * each * bm * bn;
   double copied = (double)lo_cuda_copy_bytes(p, k);
-  if (copied > 0) cost += launch + 2 * copied / (sms * 16);
+  if (copied > 0) cost += launch + 2 * copied / (sms * copied_a_clock);
   if (split > 1 && k->meets)
     cost += cluster_meeting + each_cluster_part * split;
   else if (split > 1)

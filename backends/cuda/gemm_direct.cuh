@@ -4,8 +4,8 @@
  *
  * Nothing passes through shared memory on its way in, so that a block waits for memory once: each
  * warp has the fragments of several steps on their way at a time, and the warps of a block share
- * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line, or where lines begin
- * anywhere as many elements, neighbours by neighbouring lanes; which k they are inside an
+ * out k. Both operands are contiguous along k. A lane takes 16 bytes of a line, or where lines
+ * begin anywhere as many elements, neighbours by neighbouring lanes; which k they are inside an
  * instruction does not matter, as A and B agree. Lines beyond the last are the last one
  * again, and what comes of them is dropped.
  *

@@ -138,8 +138,8 @@ static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts, i
     for (int order = 0; order < 4; order++) {
       if (!(k->orders >> order & 1)) continue;
       int64_t wrong = try_gemm(s, order, type, flags, align, k);
-      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s", k->name,
-         layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
+      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s",
+         k->name, layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
          (long long)s.batch, order, parts, align,
          wrong < 0 ? ": "
          : wrong   ? ": wrong"
