@@ -15,9 +15,12 @@ import numpy as np
 SMS, CLOCK, MEMORY = 132, 1755e6, 18  # an H200: what FILE was measured on
 UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096]  # cost.c's, by lo_cuda_unit
 SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1}
-CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "meeting": 3350.0, "each_part": 1220.0,
-             "cluster_meeting": 1500.0, "each_cluster_part": 330.0, "launch": 3000.0,
-             "copied_a_clock": 16.0, "start": 1500.0}
+CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "boxed_output": 0.15,
+             "boxed_bytes_a_clock": 40.0, "ragged": 0.2, "boxed_ragged": 0.5,
+             "meeting": 3350.0, "each_part": 1220.0,
+             "part_output": 0.08, "cluster_meeting": 1000.0,
+             "launch": 3000.0, "copied_a_clock": 16.0, "start": 1500.0}
+MOST = {"bytes_a_clock": 64, "boxed_bytes_a_clock": 64}  # what an SM can take in
 
 
 class Times:
@@ -45,6 +48,7 @@ class Times:
         swap = (few > 0) & ~(self.n < self.m)
         self.bm, self.bn = np.where(swap, bn, bm), np.where(swap, bm, bn)
         self.rate = np.array(UNITS, float)[unit.astype(int)]
+        self.boxed = np.array([f[4].startswith("wgmma_") for f in rows])
         loose = self.k * self.size % 16 != 0
         row = np.ceil(self.k * self.size / 16) * 16
         self.copied = np.where(loose & (align == 16), (self.m + self.n) * row, 0)
@@ -63,6 +67,11 @@ class Times:
         bm = self.bm / self.cluster
         self.each = np.ceil(blocks / SMS)
         self.rounds = np.ceil(self.each / self.resident)
+        clusters = np.where(self.split > 2, SMS // 16 * (16 * self.resident // self.split) - 1,
+                            SMS * self.resident // self.split)
+        met = np.ceil(blocks / self.split / clusters)
+        self.rounds = np.where((self.split > 1) & (self.meets > 0), met, self.rounds)
+        self.each = np.maximum(self.each, self.rounds)
         self.steps = np.ceil(self.slice / self.bk)
         self.work = self.each * self.steps * bm * self.bn * self.bk / self.rate
         depth = np.minimum(self.slice, self.k)
@@ -77,14 +86,17 @@ class Times:
     def predict(self, p, c):
         """Seconds; p: rate, wait, fixed by kernel."""
         rate, wait, fixed = (x[self.kernel] for x in p)
-        clocks = np.maximum(np.maximum(self.work / (rate * 0.01), self.loads / c["bytes_a_clock"]),
+        a_clock = np.where(self.boxed, c["boxed_bytes_a_clock"], c["bytes_a_clock"])
+        clocks = np.maximum(np.maximum(self.work / (rate * 0.01), self.loads / a_clock),
                             np.maximum(self.memory, self.rounds * (fixed + self.steps * wait)))
-        clocks = clocks + c["output"] * self.outputs
+        clocks = clocks + np.where(self.boxed, c["boxed_output"], c["output"]) * self.outputs
+        ragged = self.n % np.where(self.boxed, 8, 4) != 0
+        clocks += ragged * np.where(self.boxed, c["boxed_ragged"], c["ragged"]) * self.outputs
         clocks += np.where(self.copied > 0,
                            c["launch"] + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
-        clocks += self.parted * (c["meeting"] + c["each_part"] * self.split +
-                                 self.partials / c["bytes_a_clock"])
-        clocks += self.met * (c["cluster_meeting"] + c["each_cluster_part"] * self.split)
+        clocks += self.parted * (c["meeting"] + self.partials / c["bytes_a_clock"] + self.split *
+                                 (c["each_part"] + c["part_output"] * self.bm * self.bn))
+        clocks += self.met * c["cluster_meeting"]
         return (clocks + c["start"]) / CLOCK
 
     def regrets(self, predicted):
@@ -94,7 +106,7 @@ class Times:
         return self.relative[first]
 
 
-def fit(t, chosen, seed=1, turns=12, steps=120):
+def fit(t, chosen, seed=1, turns=40, steps=200):
     """chosen: which rows count."""
     random = np.random.default_rng(seed)
     weight = np.exp(-np.minimum(t.relative - 1, 3)) * chosen
@@ -120,7 +132,8 @@ def fit(t, chosen, seed=1, turns=12, steps=120):
         now = np.sum(losses(t.predict(p, c)))
         for step in range(steps // 2):
             d = dict(c)
-            d[random.choice(list(d))] *= np.exp(random.normal(0, 0.2))
+            name = random.choice(list(d))
+            d[name] = min(d[name] * np.exp(random.normal(0, 0.2)), MOST.get(name, np.inf))
             new = np.sum(losses(t.predict(p, d)))
             if new < now:
                 c, now = d, new

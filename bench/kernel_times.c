@@ -1,5 +1,6 @@
-/* Times of single kernels for products, for the rule that chooses among them (backends/cuda/cost.c):
- * bench/fit_cost.py fits the rule's numbers to them. On the first CUDA device, cold, in a graph.
+/* Times of single kernels for products, for the rule that chooses among them
+ * (backends/cuda/cost.c): bench/fit_cost.py fits the rule's numbers to them. On the first CUDA
+ * device, cold, in a graph.
  *
  *   kernel_times SUITE SECONDS SEED TYPE...
  *
@@ -25,10 +26,10 @@
 #include "bench/timing.h"
 #include "bench/vary.h"
 
-enum { PLANS = 1000, LAUNCHES = 20, SAMPLES = 3, PARTS = 4, RANDOM = 1 << 22 };
-static const double hopeless = 4;         /* times the rule's best, or its kernel's best */
-static const double slow = 1.6;           /* times the best time: no more samples */
-static const double enough = 2e-4;        /* seconds of a graph */
+enum { PLANS = 1000, LAUNCHES = 20, SAMPLES = 3, PARTS = 4, RANDOM = 1 << 22, SCALES = 1 << 17 };
+static const double hopeless = 4;  /* times the rule's best, or its kernel's best */
+static const double slow = 1.6;    /* times the best time: no more samples */
+static const double enough = 2e-4; /* seconds of a graph */
 static const double guessed_clock = 1.7e9;
 #define POOL ((int64_t)1 << 27) /* bytes of copies of operands */
 
@@ -36,6 +37,7 @@ static layerops_context *ctx;
 static struct bench_gate *gate;
 static struct bench_clock device_clock;
 static cudaStream_t capture;
+static char *scales; /* on the device, of 8-bit integers: floats as they occur */
 static double end;
 
 typedef struct trial {
@@ -65,15 +67,16 @@ static layerops_matrix place(const struct bench_type *type, int64_t rows, int64_
 static lo_product set_at(const trial *t, int64_t *at) {
   const struct bench_row *r = t->row;
   const struct bench_type *f32 = bench_type_find("f32");
+  int64_t none[3] = {0};
   layerops_linear_forward_args a = {.alpha = layerops_value(1), .activation = r->activation};
   a.x = place(t->type, r->m, r->k, t->pool, at);
   a.w = place(bench_type_w(t->type), r->n, r->k, t->pool, at);
   a.bias = place(bench_type_bias(t->type), 1, r->n, t->pool, at);
   a.y = place(bench_type_y(t->type), r->m, r->n, t->pool, at);
   if (t->type->size == 1) {
-    a.scale_x = place(f32, 1, 1, t->pool, at);
-    a.scale_w = place(f32, 1, r->n, t->pool, at);
-    a.scale_y = place(f32, 1, 1, t->pool, at);
+    a.scale_x = place(f32, 1, 1, scales, &none[0]);
+    a.scale_w = place(f32, 1, r->n < SCALES ? r->n : 1, scales, &none[1]);
+    a.scale_y = place(f32, 1, 1, scales, &none[2]);
   }
   if (t->type->truncation > 0) a.flags = LAYEROPS_ALLOW_TF32;
   lo_product p;
@@ -134,10 +137,10 @@ static double measure(trial *t, const lo_cuda_plan *plan, double best) {
   cudaGraph_t graph = NULL;
   double samples[SAMPLES], first = -1;
   int count = 0;
-  bool good = lo_cuda_run_product(ctx, &t->sets[0], plan, t->scratch, "kernel_times") ==
-                  LAYEROPS_OK &&
-              capture_all(t, plan, &graph) && !cudaGraphInstantiate(&t->graph, graph, 0) &&
-              !cudaGraphUpload(t->graph, lo_cuda(ctx)->stream);
+  bool good =
+      lo_cuda_run_product(ctx, &t->sets[0], plan, t->scratch, "kernel_times") == LAYEROPS_OK &&
+      capture_all(t, plan, &graph) && !cudaGraphInstantiate(&t->graph, graph, 0) &&
+      !cudaGraphUpload(t->graph, lo_cuda(ctx)->stream);
   if (graph) cudaGraphDestroy(graph);
   if (!good) return -1;
   while (count < SAMPLES && !(best > 0 && count && first > slow * best)) {
@@ -152,7 +155,8 @@ static double measure(trial *t, const lo_cuda_plan *plan, double best) {
 
 /* ---- Rows */
 
-/* The few cheapest numbers of parts of each kernel, unless all are hopeless. `plans` are in order. */
+/* The few cheapest numbers of parts of each kernel, unless all are hopeless. `plans` are in order.
+ */
 static bool worth(const lo_product *p, const lo_cuda_plan *plans, int i) {
   const lo_cuda_plan *first = &plans[i];
   int cheaper = 0;
@@ -174,8 +178,7 @@ static bool run_row(trial *t, lo_cuda_plan *plans) {
   if (!count) return fail(t->row->id);
   for (int i = 0; i < count; i++)
     if (plans[i].bytes > scratch && worth(&p, plans, i)) scratch = plans[i].bytes;
-  double least =
-      lo_cuda_cost(lo_cuda(ctx), &p, plans[0].kernel, plans[0].split, plans[0].slice);
+  double least = lo_cuda_cost(lo_cuda(ctx), &p, plans[0].kernel, plans[0].split, plans[0].slice);
   if (!make_sets(t, least / guessed_clock, scratch)) return fail("no memory");
   double best = 0;
   for (int i = 0; i < count && bench_now() < end; i++) {
@@ -220,6 +223,15 @@ static void print_kernels(void) {
   }
 }
 
+static bool make_scales(void) {
+  float *host = malloc(SCALES * sizeof *host);
+  for (int i = 0; host && i < SCALES; i++) host[i] = 0.02f;
+  bool good = host && !cudaMalloc((void **)&scales, SCALES * sizeof *host) &&
+              !cudaMemcpy(scales, host, SCALES * sizeof *host, cudaMemcpyHostToDevice);
+  free(host);
+  return good;
+}
+
 static bool open_device(void) {
   gate = bench_gate_make(0);
   layerops_open_args args = {.device = "cuda:0", .no_cache = true};
@@ -227,7 +239,7 @@ static bool open_device(void) {
   return layerops_open_with(&args, &ctx) == LAYEROPS_OK &&
          bench_clock_make(ctx, gate, &device_clock) == LAYEROPS_OK &&
          bench_clock_set(&device_clock, true) == LAYEROPS_OK &&
-         cudaStreamCreateWithFlags(&capture, cudaStreamNonBlocking) == cudaSuccess;
+         cudaStreamCreateWithFlags(&capture, cudaStreamNonBlocking) == cudaSuccess && make_scales();
 }
 
 int main(int argc, char **argv) {

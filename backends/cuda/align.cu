@@ -60,11 +60,11 @@ template <class E> LO_FN void align_rows(const lo_cu_rows &o) {
     lo_i64 l = o.batch == 1 ? 0 : row / o.rows;
     const char *from = (const char *)o.from + l * o.batch_stride + (row - l * o.rows) * o.stride;
     char *to = (char *)o.to + row * o.pitch;
-    for (lo_i64 at = (thread & (lanes - 1)) * 16; at < o.bytes; at += 16 * LO_CU_ROW_CHUNKS * lanes) {
+    for (lo_i64 at = (thread & (lanes - 1)) * 16; at < o.bytes;
+         at += 16 * LO_CU_ROW_CHUNKS * lanes) {
       loose_chunk<E> chunk[LO_CU_ROW_CHUNKS];
 #pragma unroll
-      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++)
-        chunk[i].load(from, at + 16 * i * lanes, o.bytes);
+      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].load(from, at + 16 * i * lanes, o.bytes);
 #pragma unroll
       for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].load_ends();
 #pragma unroll

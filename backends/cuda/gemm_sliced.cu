@@ -26,7 +26,7 @@ template <int TYPE, bool LOOSE> static const tile *tiles_of() {
   static const tile tiles[] = {
 #define CORE(BM, BN, WM, WN, SLICES, STAGES)                                                       \
   lo_sliced_core<TYPE, LOOSE, BM, BN, WM, WN, SLICES, STAGES>
-#define X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                                 \
+#define X(NAME, BM, BN, WM, WN, SLICES, STAGES, BLOCKS)                                            \
   {(const void *)sliced_kernel<CORE(BM, BN, WM, WN, SLICES, STAGES)>,                              \
    CORE(BM, BN, WM, WN, SLICES, STAGES)::THREADS, CORE(BM, BN, WM, WN, SLICES, STAGES)::BYTES},
       LO_CU_SLICED_TILES(X)
@@ -38,7 +38,8 @@ template <int TYPE, bool LOOSE> static const tile *tiles_of() {
 
 int lo_cu_run_gemm_sliced(int number, int type, int loose, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
-#define LISTS(TYPE) {tiles_of<TYPE, false>, tiles_of<TYPE, true>}
+#define LISTS(TYPE)                                                                                \
+  { tiles_of<TYPE, false>, tiles_of<TYPE, true> }
   static const tile *(*const lists[LO_SLICED_TYPES][2])() = {
       LISTS(LO_SLICED_F16), LISTS(LO_SLICED_BF16), LISTS(LO_SLICED_TF32),
       LISTS(LO_SLICED_S8),  LISTS(LO_SLICED_U8),   LISTS(LO_SLICED_F32)};

@@ -27,15 +27,21 @@ __global__ void __launch_bounds__(128 + 2 * BM, BLOCKS)
 typedef struct triple {
   const void *kernel[2][2]; /* A transposed, B transposed */
   unsigned threads;
-  int bytes; /* of shared memory */
+  int bytes;  /* of shared memory */
   bool meets; /* parts of k in a cluster */
 } triple;
 
 /* LO_CU_TRIPLE_TILES, then LO_CU_TRIPLE_WGMMA_TILES. */
 static const triple triples[] = {
 #define KERNELS(KERNEL, ...)                                                                       \
-  {{(const void *)KERNEL<__VA_ARGS__, false, false>, (const void *)KERNEL<__VA_ARGS__, false, true>}, \
-   {(const void *)KERNEL<__VA_ARGS__, true, false>, (const void *)KERNEL<__VA_ARGS__, true, true>}}
+  {                                                                                                \
+    {(const void *)KERNEL<__VA_ARGS__, false, false>,                                              \
+     (const void *)KERNEL<__VA_ARGS__, false, true>},                                              \
+    {                                                                                              \
+      (const void *)KERNEL<__VA_ARGS__, true, false>,                                              \
+          (const void *)KERNEL<__VA_ARGS__, true, true>                                            \
+    }                                                                                              \
+  }
 #define X(BM, BN, WM, WN, BLOCKS, ...)                                                             \
   {KERNELS(triple_mma_kernel, BM, BN, WM, WN, BLOCKS),                                             \
    lo_triple_mma_core<BM, BN, WM, WN, false, false>::THREADS,                                      \

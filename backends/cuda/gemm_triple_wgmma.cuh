@@ -15,7 +15,8 @@
 #define LO_WGMMA_EIGHT(I)                                                                          \
   "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3]), "+f"(d[I + 4]), "+f"(d[I + 5]),      \
       "+f"(d[I + 6]), "+f"(d[I + 7])
-/* d = a b, or d += a b where `add`: 64 x 128 (64) outputs of four warps, 16 of k, by descriptors. */
+/* d = a b, or d += a b where `add`: 64 x 128 (64) outputs of four warps, 16 of k, by descriptors.
+ */
 LO_FN void lo_wgmma(float (&d)[64], lo_u64 a, lo_u64 b, int add) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"

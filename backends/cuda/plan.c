@@ -9,7 +9,7 @@
 
 enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128, LARGEST_CLUSTER = 8, LARGEST_Z = 65535 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
-#define LARGEST_COPIES  ((int64_t)512 << 20)
+#define LARGEST_COPIES  ((int64_t)2 << 30)
 
 /* A kernel with its best number of parts, or why it cannot run. */
 typedef struct candidate {
