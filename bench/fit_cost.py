@@ -18,9 +18,10 @@ SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1}
 CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "boxed_output": 0.15,
              "boxed_bytes_a_clock": 40.0, "ragged": 0.2, "boxed_ragged": 0.5,
              "meeting": 3350.0, "each_part": 1220.0,
-             "part_output": 0.08, "cluster_meeting": 1000.0,
-             "launch": 3000.0, "copied_a_clock": 16.0, "start": 1500.0}
+             "part_output": 0.08, "cluster_meeting": 3500.0,
+             "launch": 3000.0, "boxed_launch": 6000.0, "copied_a_clock": 16.0, "start": 1500.0}
 MOST = {"bytes_a_clock": 64, "boxed_bytes_a_clock": 64}  # what an SM can take in
+LEAST = {"cluster_meeting": 3500}  # two barriers, and the sums' way between SMs
 
 
 class Times:
@@ -72,7 +73,9 @@ class Times:
         met = np.ceil(blocks / self.split / clusters)
         self.rounds = np.where((self.split > 1) & (self.meets > 0), met, self.rounds)
         self.each = np.maximum(self.each, self.rounds)
+        self.begun = np.where(self.boxed & (self.split == 1), 1, self.rounds)
         self.steps = np.ceil(self.slice / self.bk)
+        self.turns = self.rounds * self.steps
         self.work = self.each * self.steps * bm * self.bn * self.bk / self.rate
         depth = np.minimum(self.slice, self.k)
         self.loads = self.each * (bm + self.bn / self.cluster) * depth * self.size
@@ -88,12 +91,13 @@ class Times:
         rate, wait, fixed = (x[self.kernel] for x in p)
         a_clock = np.where(self.boxed, c["boxed_bytes_a_clock"], c["bytes_a_clock"])
         clocks = np.maximum(np.maximum(self.work / (rate * 0.01), self.loads / a_clock),
-                            np.maximum(self.memory, self.rounds * (fixed + self.steps * wait)))
+                            np.maximum(self.memory, self.begun * fixed + self.turns * wait))
         clocks = clocks + np.where(self.boxed, c["boxed_output"], c["output"]) * self.outputs
         ragged = self.n % np.where(self.boxed, 8, 4) != 0
         clocks += ragged * np.where(self.boxed, c["boxed_ragged"], c["ragged"]) * self.outputs
+        launch = np.where(self.boxed, c["boxed_launch"], c["launch"])
         clocks += np.where(self.copied > 0,
-                           c["launch"] + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
+                           launch + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
         clocks += self.parted * (c["meeting"] + self.partials / c["bytes_a_clock"] + self.split *
                                  (c["each_part"] + c["part_output"] * self.bm * self.bn))
         clocks += self.met * c["cluster_meeting"]
@@ -133,7 +137,8 @@ def fit(t, chosen, seed=1, turns=40, steps=200):
         for step in range(steps // 2):
             d = dict(c)
             name = random.choice(list(d))
-            d[name] = min(d[name] * np.exp(random.normal(0, 0.2)), MOST.get(name, np.inf))
+            d[name] = d[name] * np.exp(random.normal(0, 0.2))
+            d[name] = min(max(d[name], LEAST.get(name, 0)), MOST.get(name, np.inf))
             new = np.sum(losses(t.predict(p, d)))
             if new < now:
                 c, now = d, new

@@ -49,11 +49,12 @@ static double clusters_at_once(int sms, int resident, int blocks) {
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 2210, each_part = 826, launch = 3040, copied_a_clock = 13.2;
-  const double part_output = 0.028; /* a block adds the parts of its tile alone */
-  const double bytes_a_clock = 64, cluster_meeting = 954;
-  /* by boxes and out of registers, or as all others; where neighbours are not stored at once */
-  const double output = k->boxes ? 0.261 : 0.343, ragged = k->boxes ? 0.275 : 0.265;
+  const double meeting = 2620, each_part = 671, cluster_meeting = 3500, copied_a_clock = 13.4;
+  const double part_output = 0.027; /* a block adds the parts of its tile alone */
+  /* by boxes and out of registers, or as all others */
+  const double bytes_a_clock = k->boxes ? 54.3 : 64, launch = k->boxes ? 4130 : 3520;
+  const double output = k->boxes ? 0.376 : 0.309;
+  const double ragged = k->boxes ? 0.282 : 0.242; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
@@ -75,7 +76,8 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
                                      (double)p->m * (double)p->n * bytes);
   double memory = moved / (sms * rates[row].memory);
-  double waits = rounds * (time.fixed + steps * time.wait);
+  double begun = k->boxes && split == 1 ? 1 : rounds; /* those go on to their next tiles */
+  double waits = begun * time.fixed + rounds * steps * time.wait;
   double cost = fmax(fmax(arithmetic, loads), fmax(memory, waits));
   cost += (output + (p->n % (k->boxes ? 8 : 4) ? ragged : 0)) * each * bm * bn;
   double copied = (double)lo_cuda_copy_bytes(p, k);

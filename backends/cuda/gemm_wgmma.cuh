@@ -90,7 +90,7 @@ template <int BARRIER, int THREADS> struct lo_meeting {
   }
 };
 /* Named barriers; 0 is __syncthreads. */
-enum { LO_WGMMA_WORKERS = 1, LO_WGMMA_READY, LO_WGMMA_TURN, LO_WGMMA_GROUP };
+enum { LO_WGMMA_WORKERS = 1, LO_WGMMA_READY, LO_WGMMA_GROUP };
 LO_FN void lo_group_sync() {
   lo_meeting<0, 128>::sync(LO_WGMMA_GROUP + threadIdx.x / 128);
 }
@@ -169,30 +169,19 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B> struct lo_wgmma_core {
     if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(ring.empty());
     if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(ring.empty(), lane);
   }
-  /* Groups begin one after the other: one ends its tile while the next one still multiplies. */
-  static constexpr int TURN = T::STAGES / 2;
-  __device__ __forceinline__ static void await_turn(int steps) {
-    if (T::GROUPS == 2 && group() == 1 && steps > TURN)
-      lo_meeting<LO_WGMMA_TURN, T::WORKERS>::sync();
-  }
-  __device__ __forceinline__ static void give_turn(int step) {
-    if (T::GROUPS == 2 && group() == 0 && step == TURN) lo_arrive<LO_WGMMA_TURN, T::WORKERS>();
-  }
   /* beside(stage) sums what else is wanted of a stage while it is multiplied. */
   template <class Beside>
-  __device__ __forceinline__ void run(ring_t &ring, int steps, bool first, Beside beside) {
+  __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside) {
     if (steps == 0)
 #pragma unroll
       for (int i = 0; i < T::TALL; i++)
 #pragma unroll
         for (int j = 0; j < BN / 2; j++) acc[i][j] = 0;
     ring_t last = ring;
-    if (first) await_turn(steps);
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
       lo_mbarrier_wait(ring.full(), ring.parity);
       multiply(ring.stage(), s);
-      if (first) give_turn(s);
       beside(ring.stage());
       if (s) {
         lo_wgmma_wait<1>();
@@ -339,6 +328,11 @@ LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&
             __fmul_rn(__fmul_rn(a, b[8 * i + j]), (float)s[4 * i + 2 * h + j]);
   }
 }
+/* All sixteen side by side, for what networks have most. */
+template <int KIND> LO_FN void lo_wgmma_activate(float (&z)[4][4], float slope) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_activation(KIND, z[i / 4][i % 4], slope);
+}
 template <bool STRAIGHT, class Sum, class Columns>
 LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
                           const Sum (&s)[16], const lo_wgmma_spot &at) {
@@ -357,6 +351,10 @@ LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&
   if (STRAIGHT || !(end.ends & LO_END_ACTIVATION)) {
 #pragma unroll
     for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_at_least(z[i / 4][i % 4], floor);
+  } else if (end.e.activation == LO_ACT_GELU) {
+    lo_wgmma_activate<LO_ACT_GELU>(z, end.e.slope);
+  } else if (end.e.activation == LO_ACT_SILU) {
+    lo_wgmma_activate<LO_ACT_SILU>(z, end.e.slope);
   } else {
     lo_activate_all(end.e.activation, z, end.e.slope);
   }
@@ -518,23 +516,21 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
         columns(*(columns_t *)(memory_ + T::STAGE * T::STAGES + threadIdx.x / 128 * T::SIDE)),
         rows((float *)((char *)&columns + T::COLUMNS)) {}
 
-  bool first = true; /* tile of the block */
-
   __device__ __forceinline__ void multiply(lo_wgmma_ring<T> &ring, int steps, bool sum) {
     if constexpr (Core::INTEGER) {
       lo_wgmma_column_sums<T> side = {};
-      core.run(ring, steps, first, [&](unsigned stage) {
+      core.run(ring, steps, [&](unsigned stage) {
         if (p.e.zero_a.p) side.add(memory + (stage - ring.base));
       });
       if (p.e.zero_a.p) side.store(columns.sums);
     } else if constexpr (TRANS_A) {
       lo_wgmma_row_sums<Core, T> side = {};
-      core.run(ring, steps, first, [&](unsigned stage) {
+      core.run(ring, steps, [&](unsigned stage) {
         if (sum) side.add(memory + (stage - ring.base), p.bf16);
       });
       if (sum) side.store(rows);
     } else {
-      core.run(ring, steps, first, [](unsigned) {});
+      core.run(ring, steps, [](unsigned) {});
     }
   }
 
@@ -643,7 +639,6 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     lo_group_sync(); /* the tile before has read its columns */
     columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN), threadIdx.x % 128, 128);
     multiply(ring, steps, sum);
-    first = false;
     if (p.split > 1) lo_cluster_arrive(); /* the stages are read */
     lo_group_sync();
     shift();
