@@ -561,7 +561,6 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
   typedef lo_tile_columns<Core::BN, Core::INTEGER> columns_t;
   extern __shared__ __align__(128) char memory[];
   __shared__ __align__(16) columns_t columns;
-  lo_touch_params(p);
   unsigned tile = (unsigned)p.tile0 + blockIdx.x, tm = tile / (unsigned)p.tiles_n;
   lo_i64 row0 = (lo_i64)tm * Core::BM, col0 = (lo_i64)(tile - tm * (unsigned)p.tiles_n) * Core::BN;
   lo_i64 k0 = blockIdx.y * p.slice;

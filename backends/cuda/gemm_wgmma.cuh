@@ -74,25 +74,13 @@ template <class T> struct lo_wgmma_ring {
   }
 };
 
-/* Threads that meet: a group, or all that multiply. */
-template <int BARRIER, int THREADS> struct lo_meeting {
-  static __device__ __forceinline__ void sync(int barrier = BARRIER) {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
-  }
-  static __device__ __forceinline__ bool any(bool value) {
-    int result;
-    asm volatile("{\n.reg .pred p, q;\nsetp.ne.b32 p, %1, 0;\nbar.red.or.pred q, %2, %3, p;\n"
-                 "selp.b32 %0, 1, 0, q;\n}"
-                 : "=r"(result)
-                 : "r"((int)value), "n"(BARRIER), "n"(THREADS)
-                 : "memory");
-    return result;
-  }
-};
 /* Named barriers; 0 is __syncthreads. */
-enum { LO_WGMMA_WORKERS = 1, LO_WGMMA_READY, LO_WGMMA_GROUP };
+enum { LO_WGMMA_READY = 1, LO_WGMMA_GROUP };
+template <int THREADS> LO_FN void lo_meet(int barrier) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
+}
 LO_FN void lo_group_sync() {
-  lo_meeting<0, 128>::sync(LO_WGMMA_GROUP + threadIdx.x / 128);
+  lo_meet<128>(LO_WGMMA_GROUP + threadIdx.x / 128);
 }
 template <int BARRIER, int THREADS> LO_FN void lo_arrive() {
   asm volatile("bar.arrive %0, %1;" ::"n"(BARRIER), "n"(THREADS) : "memory");
@@ -675,8 +663,7 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
   int steps = lo_scalar_float(g.e.alpha) == 0.0f ? 0 : (int)(k_count + Core::BK - 1) / Core::BK;
   if (threadIdx.x < T::WORKERS) {
     if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    if (T::CLUSTER == 1) lo_meeting<LO_WGMMA_READY, STARTERS>::sync();
-    lo_touch_params(g);
+    if (T::CLUSTER == 1) lo_meet<STARTERS>(LO_WGMMA_READY);
     lo_wgmma_worker<Core, T, TRANS_A> worker(g, at, wgmma_memory);
     lo_wgmma_tiles<T>(g, at, rank, [&]() { worker.tile(ring, steps); });
   } else {

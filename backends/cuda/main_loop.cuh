@@ -40,12 +40,6 @@ LO_FN void lo_main_loop(Core &core, float *shared, Iterator &it) {
   __syncthreads();
 }
 
-/* Each line of parameters comes from memory when it is first read: here all at once. */
-LO_FN void lo_touch_params(const lo_cu_gemm &p) {
-  unsigned word = ((const unsigned *)&p)[threadIdx.x / 32 * 16 % (unsigned)(sizeof p / 4)];
-  asm volatile("" ::"r"(word));
-}
-
 /* ---- The dense product. A and B are loaders of the core's. */
 template <class Core, class A, class B> struct lo_dense_steps {
   const lo_cu_gemm &p;
@@ -69,32 +63,27 @@ template <class Core, class A, class B> struct lo_dense_steps {
   }
 };
 
-struct lo_whole_block {
-  static __device__ __forceinline__ void sync() { __syncthreads(); }
-  static __device__ __forceinline__ bool any(bool value) { return __syncthreads_or(value); }
-};
-
 /* The sums over k that the threads hold: in shared memory first, then one thread a row, in the
  * order of the threads. op(A) is transposed: a thread's elements lie along m. each(row, sum) */
-template <class Core, class Meet = lo_whole_block, int WIDTH, class Each>
+template <class Core, int WIDTH, class Each>
 LO_FN void lo_drain_rows(float *shared, const float (&sums)[WIDTH], Each each) {
   constexpr int EACH = Core::BM / WIDTH, LINES = Core::THREADS / EACH;
   static_assert(LINES * Core::BM <= 2 * Core::STAGE, "shared memory");
   float *line = shared + threadIdx.x / EACH * Core::BM + threadIdx.x % EACH * WIDTH;
 #pragma unroll
   for (int i = 0; i < WIDTH; i++) line[i] = sums[i];
-  Meet::sync();
+  __syncthreads();
   for (int r = threadIdx.x; r < Core::BM; r += Core::THREADS) {
     float sum = 0;
     for (int i = 0; i < LINES; i++) sum += shared[i * Core::BM + r];
     each(r, sum);
   }
-  Meet::sync();
+  __syncthreads();
 }
-template <class Core, class Meet = lo_whole_block, int WIDTH>
+template <class Core, int WIDTH>
 LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)[WIDTH], float beta,
                          lo_i64 row0) {
-  lo_drain_rows<Core, Meet>(shared, sums, [&](int r, float sum) {
+  lo_drain_rows<Core>(shared, sums, [&](int r, float sum) {
     if (row0 + r >= p.m) return;
     if (p.split > 1)
       p.partial_sums[blockIdx.y * p.m + row0 + r] = sum;
@@ -127,18 +116,17 @@ LO_FN float *lo_part_of(const lo_cu_gemm &p, lo_i64 part, lo_i64 batch, lo_i64 r
   return p.partial + ((part * p.batch + batch) * p.m + row) * p.pitch + col;
 }
 
-/* Whether all other parts of a tile are stored. Its counter is left as it was found: 0. Meet: the
- * threads of the block that have its sums. */
-template <class Meet = lo_whole_block> LO_FN bool lo_meets_all(int *counter, int split) {
+/* Whether all other parts of a tile are stored. Its counter is left as it was found: 0. */
+LO_FN bool lo_meets_all(int *counter, int split) {
   bool last = false;
-  Meet::sync();
+  __syncthreads();
   if (threadIdx.x == 0) { /* whose fences hold for all that met at the barriers */
     __threadfence();
     last = atomicAdd(counter, 1) == split - 1;
     if (last) *counter = 0;
     __threadfence();
   }
-  return Meet::any(last); /* no byte of shared memory: the stages have all of it */
+  return __syncthreads_or(last); /* no byte of shared memory: the stages have all of it */
 }
 LO_FN bool lo_comes_last(const lo_cu_gemm &p, lo_i64 batch) {
   return lo_meets_all(p.counters + batch * p.tiles_m * p.tiles_n + p.tile0 + blockIdx.x, p.split);
@@ -224,7 +212,6 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
   __shared__ __align__(128) float shared[2 * Core::STAGE];
   __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
   lo_i64 tm, tn;
-  lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);

@@ -243,7 +243,6 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
   extern __shared__ __align__(1024) char triple_memory[];
   __shared__ __align__(16) lo_tile_columns<Core::BN, false> columns;
   lo_i64 tm, tn;
-  lo_touch_params(p);
   lo_tile_at(p.tile0 + blockIdx.x, p.tiles_m, p.tiles_n, tm, tn);
   lo_i64 row0 = tm * Core::BM, col0 = tn * Core::BN, k0 = blockIdx.y * p.slice;
   int k_count = (int)(p.k - k0 < p.slice ? p.k - k0 : p.slice);
