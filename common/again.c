@@ -37,7 +37,7 @@ typedef struct object {
   uint64_t was;
 } object;
 
-typedef struct kept_call {
+typedef struct lo_kept_call {
   uint64_t hash;
   lo_call call;
   object objects[LO_MAX_OPERANDS + 1];
@@ -54,6 +54,7 @@ typedef struct slot {
 } slot;
 struct lo_calls {
   slot slots[1 << SLOT_BITS];
+  bool running; /* a kept call: what it runs may call us (open_args.parallel), and frees none */
 };
 
 static unsigned slot_of(uint64_t hash) {
@@ -80,12 +81,16 @@ static layerops_status run(layerops_context *ctx, kept_call *k) {
   const struct lo_again_form *form = ctx->backend->again;
   LO_TRY(lo_enter(ctx, layerops_op_name(k->call.op)));
   ctx->kernel = "";
-  return form ? form->run(ctx, &k->call, &k->native) : lo_call_dispatch(ctx, &k->call);
+  ctx->calls->running = true;
+  layerops_status status =
+      form ? form->run(ctx, &k->call, &k->native) : lo_call_dispatch(ctx, &k->call);
+  ctx->calls->running = false;
+  return status;
 }
 
 bool lo_call_again(layerops_context *ctx, layerops_op op, const void *user, size_t size,
                    layerops_status *status) {
-  if (!ctx || !ctx->calls || !user || size != kinds[op].size) return false;
+  if (!ctx || !ctx->calls || ctx->calls->running || !user || size != kinds[op].size) return false;
   if (ctx->recording || ctx->preparing || ctx->tuning || ctx->verbose) return false;
   const uint64_t hash = hash_of(op, user);
   for (unsigned i = 0; i < 2; i++) {
@@ -118,7 +123,6 @@ static kept_call *make(const lo_door *door, uint64_t hash) {
   kept_call *k = malloc(sizeof *k + door->user_size);
   if (!k) return NULL;
   k->hash = hash;
-  k->call = door->call;
   k->object_count = 0;
   k->native = NULL;
   memcpy(k->user, door->user, door->user_size);
@@ -126,28 +130,39 @@ static kept_call *make(const lo_door *door, uint64_t hash) {
   return k;
 }
 
-void lo_call_keep(const lo_door *door) {
+struct lo_kept_call *lo_call_note(const lo_door *door) {
   layerops_context *ctx = door->ctx;
   const layerops_op op = door->call.op;
-  if (!kinds[op].size || door->user_size != kinds[op].size) return;
-  if (!ctx->calls && !(ctx->calls = calloc(1, sizeof *ctx->calls))) return;
+  if (!kinds[op].size || door->user_size != kinds[op].size) return NULL;
+  if (!ctx->calls && !(ctx->calls = calloc(1, sizeof *ctx->calls))) return NULL;
+  if (ctx->calls->running) return NULL;
   const uint64_t hash = hash_of(op, door->user);
   slot *own = &ctx->calls->slots[slot_of(hash)], *next = &ctx->calls->slots[slot_of(hash) ^ 1];
   if (own->seen != hash && next->seen != hash) {
     next->seen = own->seen;
     own->seen = hash;
-    return;
+    return NULL;
   }
   (own->seen == hash ? own : next)->seen = 0;
-  kept_call *k = make(door, hash);
+  return make(door, hash);
+}
+
+void lo_call_keep(const lo_door *door, struct lo_kept_call *k, bool good) {
+  struct lo_calls *calls = door->ctx->calls;
   if (!k) return;
-  release(ctx, next->kept);
+  if (!good || !calls || calls->running) { /* or forgotten since */
+    free(k);
+    return;
+  }
+  slot *own = &calls->slots[slot_of(k->hash)], *next = &calls->slots[slot_of(k->hash) ^ 1];
+  k->call = door->call;
+  release(door->ctx, next->kept);
   next->kept = own->kept;
   own->kept = k;
 }
 
 void lo_calls_forget(layerops_context *ctx) {
-  if (!ctx->calls) return;
+  if (!ctx->calls || ctx->calls->running) return;
   for (int i = 0; i < 1 << SLOT_BITS; i++) release(ctx, ctx->calls->slots[i].kept);
   free(ctx->calls);
   ctx->calls = NULL;

@@ -20,8 +20,12 @@ bool lo_call_again(layerops_context *ctx, layerops_op op, const void *user, size
     if (lo_call_again(ctx, op, user, size, &lo_again_status_)) return lo_again_status_;            \
   } while (0)
 
-/* Keeps what has just passed the door and run. */
-void lo_call_keep(const lo_door *door);
+/* What is known of a call that has been judged and now runs, if it is to be kept: taken before,
+ * since the call may write where the user's struct lies, and the door drops outputs that are empty.
+ */
+struct lo_kept_call *lo_call_note(const lo_door *door);
+/* Keeps it with what the door made of it, or drops it where the call was not good. */
+void lo_call_keep(const lo_door *door, struct lo_kept_call *noted, bool good);
 
 /* Forgets all calls: what a backend makes of them has changed. */
 void lo_calls_forget(layerops_context *ctx);

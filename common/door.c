@@ -338,13 +338,18 @@ layerops_status lo_door_pass(lo_door *door) {
   if ((door->ctx->recording || door->ctx->preparing) && staged)
     return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be %s on %s",
                           door->ctx->preparing ? "prepared" : "recorded", door->ctx->device->name);
-  if (!drop_empty_outputs(door)) return LAYEROPS_OK;
+  bool runs = !staged && !door->ctx->recording && !door->ctx->preparing;
+  struct lo_kept_call *noted = runs ? lo_call_note(door) : NULL;
+  if (!drop_empty_outputs(door)) {
+    lo_call_keep(door, noted, false);
+    return LAYEROPS_OK;
+  }
   if (door->ctx->preparing) return lo_call_prepare(door->ctx, &door->call);
   if (door->ctx->recording) return lo_record(door->ctx, &door->call);
   if (staged) return lo_run_staged(door);
-  LO_TRY(lo_call_run(door->ctx, &door->call));
-  lo_call_keep(door);
-  return LAYEROPS_OK;
+  layerops_status status = lo_call_run(door->ctx, &door->call);
+  lo_call_keep(door, noted, status == LAYEROPS_OK);
+  return status;
 }
 
 layerops_status lo_check_labels(const char *function, const char *name,

@@ -11,11 +11,6 @@
 #include "t/any_call.h"
 #include "t/devices.h"
 
-static int is_ok(layerops_status status, const char *what) {
-  return ok(status == LAYEROPS_OK, "%s%s%s", what, status ? ": " : "",
-            status ? layerops_last_error() : "");
-}
-
 #ifdef HAVE_CUDA
 #include <dlfcn.h>
 
@@ -24,6 +19,11 @@ static int is_ok(layerops_status status, const char *what) {
 #define STRING_(name) #name
 #define STRING(name)  STRING_(name)
 #define DRIVER(name)  ((__typeof__(name) *)dlsym(library, STRING(name)))
+
+static int is_ok(layerops_status status, const char *what) {
+  return ok(status == LAYEROPS_OK, "%s%s%s", what, status ? ": " : "",
+            status ? layerops_last_error() : "");
+}
 
 static void *library;
 static CUstream stream;
