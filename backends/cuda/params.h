@@ -186,9 +186,9 @@ typedef struct lo_cu_bsr {
 #define LO_CU_ASYNC_PART(BM, BN) (((BM) + 1) * (BN))
 
 /* Hopper's tiles (gemm_wgmma.cuh), in steps of LO_CU_WGMMA_STEP bytes of k: GROUPS of four warps,
- * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit on
- * an SM. RATE, WAIT, FIXED: plan.h; fitted to times in f16 on an H200 (2026-11). X(NAME, GROUPS, TALL, BN, STAGES,
- * CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
+ * each with TALL times 64 rows by BN columns; CLUSTER blocks below each other share B. BLOCKS fit
+ * on an SM. RATE, WAIT, FIXED: plan.h; fitted to times in f16 on an H200 (2026-11). X(NAME, GROUPS,
+ * TALL, BN, STAGES, CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
 #define LO_CU_WGMMA_STEP 128
 #define LO_CU_WGMMA_TILES(X)                                                                       \
   X(2x128x256, 2, 1, 256, 4, 2, 1, 80, 909, 6703)                                                  \
