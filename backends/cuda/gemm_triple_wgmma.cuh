@@ -6,43 +6,8 @@
 
 #include "backends/cuda/tma.cuh"
 #include "backends/cuda/triple.cuh"
+#include "backends/cuda/wgmma.cuh"
 
-#if __CUDA_ARCH_FEAT_SM90_ALL
-#define LO_WGMMA(TEXT) asm volatile(TEXT ::: "memory")
-#else
-#define LO_WGMMA(TEXT)
-#endif
-#define LO_WGMMA_EIGHT(I)                                                                          \
-  "+f"(d[I]), "+f"(d[I + 1]), "+f"(d[I + 2]), "+f"(d[I + 3]), "+f"(d[I + 4]), "+f"(d[I + 5]),      \
-      "+f"(d[I + 6]), "+f"(d[I + 7])
-/* d = a b, or d += a b where `add`: 64 x 128 (64) outputs of four warps, 16 of k, by descriptors.
- */
-LO_FN void lo_wgmma(float (&d)[64], lo_u64 a, lo_u64 b, int add) {
-#if __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-               "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-               "%64, %65, p, 1, 1, 0, 0;\n}"
-               : LO_WGMMA_EIGHT(0), LO_WGMMA_EIGHT(8), LO_WGMMA_EIGHT(16), LO_WGMMA_EIGHT(24),
-                 LO_WGMMA_EIGHT(32), LO_WGMMA_EIGHT(40), LO_WGMMA_EIGHT(48), LO_WGMMA_EIGHT(56)
-               : "l"(a), "l"(b), "r"(add));
-#endif
-}
-LO_FN void lo_wgmma(float (&d)[32], lo_u64 a, lo_u64 b, int add) {
-#if __CUDA_ARCH_FEAT_SM90_ALL
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-               "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-               "%32, %33, p, 1, 1, 0, 0;\n}"
-               : LO_WGMMA_EIGHT(0), LO_WGMMA_EIGHT(8), LO_WGMMA_EIGHT(16), LO_WGMMA_EIGHT(24)
-               : "l"(a), "l"(b), "r"(add));
-#endif
-}
-#undef LO_WGMMA_EIGHT
 /* Rows of 64 bytes, swizzled as lo_triple_place says; eight of them are 512 bytes. */
 LO_FN lo_u64 lo_wgmma_rows(unsigned address) {
   return (lo_u64)(address >> 4 & 0x3fff) | (lo_u64)1 << 16 | (lo_u64)(512 >> 4) << 32 |
@@ -103,7 +68,9 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
       for (int item = 0; item < T::template items<PRODUCERS>(); item++)
         T::template split<PRODUCERS>(stages + read * T::STAGE, shared + set * T::PARTS, item,
                                      sums[0]);
-      LO_WGMMA("fence.proxy.async.shared::cta;");
+#if __CUDA_ARCH_FEAT_SM90_ALL
+      lo_wgmma_publish();
+#endif
       lo_barrier_arrive(FULL + set, THREADS);
       write = write + 1 == STAGES ? 0 : write + 1;
       read = read + 1 == STAGES ? 0 : read + 1;
@@ -120,17 +87,20 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
 
   __device__ __forceinline__ void multiply(unsigned parts) {
     unsigned rows = parts + (threadIdx.x - PRODUCERS) / 128 * (64 * 64);
-    LO_WGMMA("wgmma.fence.sync.aligned;");
+#if __CUDA_ARCH_FEAT_SM90_ALL
+    lo_wgmma_fence();
 #pragma unroll
     for (int k = 0; k < 2; k++)
 #pragma unroll
       for (int o = 0; o < LO_TRIPLE_PRODUCTS; o++)
-        lo_wgmma(step, lo_wgmma_rows(rows + lo_triple_a(o) * T::PART + 32 * k),
-                 lo_wgmma_rows(parts + T::PART_B + lo_triple_b(o) * T::PART + 32 * k), k + o);
-    LO_WGMMA("wgmma.commit_group.sync.aligned;");
-    LO_WGMMA("wgmma.wait_group.sync.aligned 0;");
+        lo_wgmma<LO_WGMMA_BF16, BN, false, true>::run(
+            step, lo_wgmma_rows(rows + lo_triple_a(o) * T::PART + 32 * k),
+            lo_wgmma_rows(parts + T::PART_B + lo_triple_b(o) * T::PART + 32 * k), k + o);
+    lo_wgmma_commit();
+    lo_wgmma_wait<0>();
 #pragma unroll
     for (int i = 0; i < EACH; i++) asm volatile("" : "+f"(step[i])::"memory");
+#endif
   }
   __device__ __forceinline__ void consume(unsigned parts, int steps) {
     int set = 0;

@@ -25,6 +25,7 @@ EXTRA_DIST += \
 	%D%/gemm_wgmma_int8.cu \
 	%D%/gemm_wgmma_tf32.cu \
 	%D%/gemm_wgmma.cuh \
+	%D%/gemm_wgmma_end.cuh \
 	%D%/gemm_wgmma_launch.cuh \
 	%D%/loss.cu \
 	%D%/gemm_triple.cu \

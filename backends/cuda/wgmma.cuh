@@ -18,6 +18,10 @@ enum { LO_WGMMA_F16, LO_WGMMA_BF16, LO_WGMMA_TF32, LO_WGMMA_S8, LO_WGMMA_U8 };
 LO_FN void lo_wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
+/* What this thread stored in shared memory, for them to read. */
+LO_FN void lo_wgmma_publish() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 LO_FN void lo_wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }

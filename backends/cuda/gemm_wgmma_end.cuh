@@ -1,0 +1,237 @@
+/* The ends of products by wgmma: sums to memory out of registers, sixteen of a lane at a time: of
+ * four times 8 columns it has two neighbours in a row, and in the eighth row below. */
+#ifndef LO_CUDA_GEMM_WGMMA_END_CUH
+#define LO_CUDA_GEMM_WGMMA_END_CUH
+
+#include "backends/cuda/epilogue.cuh"
+
+#if __CUDA_ARCH_FEAT_SM90_ALL
+/* Where a lane's sixteen belong. */
+struct lo_wgmma_spot {
+  lo_i64 row, col; /* the lane's upper row; the first of the 32 columns, */
+  int column;      /* and in the tile */
+  int rows;        /* from the upper row on, up to 16 */
+};
+
+/* Four lanes with a word of each of four things: lane q gets thing q whole. */
+LO_FN void lo_turn_words(unsigned (&w)[4]) {
+  bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    unsigned got = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
+    if (odd)
+      w[i] = got;
+    else
+      w[i + 1] = got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    unsigned got = __shfl_xor_sync(~0u, high ? w[i] : w[i + 2], 2);
+    if (high)
+      w[i] = got;
+    else
+      w[i + 2] = got;
+  }
+}
+
+/* Any epilogue: lanes pair up to have a quad each, the even ones in the upper row. */
+template <class Sum, class Columns>
+LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
+                            Sum (&s)[16], const lo_wgmma_spot &at) {
+  bool odd = threadIdx.x & 1;
+  int c = threadIdx.x % 4 / 2 * 4;
+  lo_i64 row = at.row + (odd ? 8 : 0);
+#pragma unroll 1
+  for (int block = 0; block < 4; block++, c += 8) {
+    Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1),
+        y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
+    Sum quad[1][4] = {{odd ? x : s[0], odd ? y : s[1], odd ? s[2] : x, odd ? s[3] : y}};
+    if (row < p.m && at.col + c < p.n)
+      lo_finish_one(end, columns.template at<4>(at.column + c), quad, row, at.col + c,
+                    lo_quad_count(p.n, at.col + c));
+#pragma unroll
+    for (int i = 0; i < 12; i++) s[i] = s[i + 4];
+  }
+}
+
+/* The short epilogue: a bias and an activation. What is stored, of the upper
+ * row's eight columns first, then of the lower's, */
+template <class Columns>
+LO_FN void lo_wgmma_scale(const lo_ending &, const Columns &, float (&z)[4][4],
+                          const float (&s)[16], const lo_wgmma_spot &) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) z[i / 2 % 2 * 2 + i / 8][i / 4 % 2 * 2 + i % 2] = s[i];
+}
+template <class Columns>
+LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                          const int (&s)[16], const lo_wgmma_spot &at) {
+  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
+  const float *b = columns.scale + at.column + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    float a = scales && 8 * h < at.rows ? scales[at.row + 8 * h] : 1.0f;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int j = 0; j < 2; j++)
+        z[2 * h + i / 2][i % 2 * 2 + j] =
+            __fmul_rn(__fmul_rn(a, b[8 * i + j]), (float)s[4 * i + 2 * h + j]);
+  }
+}
+/* All sixteen side by side, for what networks have most. */
+template <int KIND> LO_FN void lo_wgmma_activate(float (&z)[4][4], float slope) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_activation(KIND, z[i / 4][i % 4], slope);
+}
+template <bool STRAIGHT, class Sum, class Columns>
+LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                          const Sum (&s)[16], const lo_wgmma_spot &at) {
+  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+  lo_wgmma_scale(end, columns, z, s, at);
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + threadIdx.x % 4 * 2);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float *y = &z[2 * h + i / 2][i % 2 * 2];
+      y[0] = __fadd_rn(__fmul_rn(end.alpha, y[0]), b.x);
+      y[1] = __fadd_rn(__fmul_rn(end.alpha, y[1]), b.y);
+    }
+  }
+  if (STRAIGHT || !(end.ends & LO_END_ACTIVATION)) {
+#pragma unroll
+    for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_at_least(z[i / 4][i % 4], floor);
+  } else if (end.e.activation == LO_ACT_GELU) {
+    lo_wgmma_activate<LO_ACT_GELU>(z, end.e.slope);
+  } else if (end.e.activation == LO_ACT_SILU) {
+    lo_wgmma_activate<LO_ACT_SILU>(z, end.e.slope);
+  } else {
+    lo_activate_all(end.e.activation, z, end.e.slope);
+  }
+  if (lo_integers<Sum> && end.type >= LO_TYPE_I8) lo_divide_all(columns.divisor, z);
+}
+/* and storing it: 8 neighbours at once, of 16 bits */
+template <bool BF16>
+LO_FN void lo_wgmma_store_wide(const lo_ending &end, const float (&z)[4][4], int left,
+                               const lo_wgmma_spot &at) {
+  int q = threadIdx.x % 4;
+  unsigned short *c = (unsigned short *)end.to + at.row * end.stride + at.col + 8 * q;
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    const float(&a)[4] = z[2 * h], (&b)[4] = z[2 * h + 1];
+    uint2 low = lo_to_16x4(make_float4(a[0], a[1], a[2], a[3]), BF16);
+    uint2 high = lo_to_16x4(make_float4(b[0], b[1], b[2], b[3]), BF16);
+    unsigned w[4] = {low.x, low.y, high.x, high.y};
+    lo_turn_words(w);
+    if (8 * h < at.rows && 8 * q < left)
+      lo_store_words(c + 8 * h * end.stride, make_uint4(w[0], w[1], w[2], w[3]));
+  }
+}
+/* or of 8, both rows in one turn, */
+LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
+                                const lo_wgmma_spot &at) {
+  int q = threadIdx.x % 4, is_unsigned = end.type == LO_TYPE_U8;
+  char *c = end.to + at.row * end.stride + at.col + 8 * q;
+  unsigned w[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float *upper = &z[i / 2][i % 2 * 2], *lower = &z[2 + i / 2][i % 2 * 2];
+    w[i] = lo_to_8x4(make_float4(upper[0], upper[1], lower[0], lower[1]), is_unsigned);
+  }
+  lo_turn_words(w);
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    unsigned halves = h ? 0x7632 : 0x5410;
+    if (8 * h < at.rows && 8 * q < left)
+      lo_store_words(c + 8 * h * end.stride,
+                     make_uint2(__byte_perm(w[0], w[1], halves), __byte_perm(w[2], w[3], halves)));
+  }
+}
+/* or two. */
+LO_FN void lo_wgmma_store(const lo_ending &end, const float (&z)[4][4], int left,
+                          const lo_wgmma_spot &at) {
+  left -= threadIdx.x % 4 * 2;
+  lo_i64 place = at.row * end.stride + at.col + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; i++, left -= 8, place += 8)
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      if (8 * h >= at.rows) break;
+      float x = z[2 * h + i / 2][i % 2 * 2], y = z[2 * h + i / 2][i % 2 * 2 + 1];
+      char *to = end.to + lo_bytes_of(end.type, place + 8 * h * end.stride);
+      if (end.type == LO_TYPE_F32 && end.quads && left > 1) {
+        *(float2 *)to = make_float2(x, y);
+        continue;
+      }
+      const float one[2][1] = {{x}, {y}};
+#pragma unroll
+      for (int j = 0; j < 2; j++, to += lo_bytes_of(end.type, 1)) {
+        if (end.type == LO_TYPE_F32)
+          lo_put_f32(to, one[j], false, left - j);
+        else if (end.type <= LO_TYPE_BF16)
+          lo_put_16(to, one[j], end.type == LO_TYPE_BF16, false, left - j);
+        else
+          lo_put_8(to, one[j], end.type == LO_TYPE_U8, false, left - j);
+      }
+    }
+}
+
+/* Sixteens of a lane, one after the other: sums(s, i) are number i's, spot(i) where they belong. At
+ * most MOST of them. Straight ends of floats are in line, others in a loop. */
+template <class Core, class Columns> struct lo_wgmma_ends {
+  typedef typename Core::sum_t sum_t;
+  /* Eight neighbours of C that begin where 8 divides the column may be moved at once. */
+  static __device__ __forceinline__ bool is_wide(const lo_cu_gemm &p) {
+    const lo_cu_output &c = p.e.c;
+    lo_i64 bytes = lo_bytes_of(c.type, c.stride | c.batch_stride) | (lo_i64)c.p;
+    return c.type != LO_TYPE_F32 && p.n % 8 == 0 && bytes % lo_bytes_of(c.type, 8) == 0;
+  }
+  template <bool BF16, int MOST, class Sums, class Spot>
+  static __device__ __forceinline__ void straight(const lo_cu_gemm &p, const lo_ending &end,
+                                                  const Columns &columns, int count, Sums sums,
+                                                  Spot spot) {
+#pragma unroll
+    for (int i = 0; i < MOST; i++) {
+      if (i >= count) break;
+      sum_t s[16];
+      float z[4][4];
+      sums(s, i);
+      lo_wgmma_spot at = spot(i);
+      lo_wgmma_short<true>(end, columns, z, s, at);
+      lo_wgmma_store_wide<BF16>(end, z, lo_left(p.n, at.col, 32), at);
+    }
+  }
+  template <int MOST, class Sums, class Spot>
+  static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_ending &end,
+                                             const Columns &columns, int count, Sums sums,
+                                             Spot spot) {
+    bool wide = is_wide(p);
+    if (!Core::INTEGER && wide && !end.ends)
+      return end.type == LO_TYPE_BF16 ? straight<true, MOST>(p, end, columns, count, sums, spot)
+                                      : straight<false, MOST>(p, end, columns, count, sums, spot);
+#pragma unroll 1
+    for (int i = 0; i < count; i++) {
+      sum_t s[16];
+      sums(s, i);
+      lo_wgmma_spot at = spot(i);
+      if (end.ends & ~LO_END_ACTIVATION) {
+        lo_wgmma_end_any(p, end, columns, s, at);
+        continue;
+      }
+      float z[4][4];
+      int left = lo_left(p.n, at.col, 32);
+      lo_wgmma_short<false>(end, columns, z, s, at);
+      if (!wide)
+        lo_wgmma_store(end, z, left, at);
+      else if (Core::INTEGER && end.type >= LO_TYPE_I8)
+        lo_wgmma_store_bytes(end, z, left, at);
+      else if (end.type == LO_TYPE_BF16)
+        lo_wgmma_store_wide<true>(end, z, left, at);
+      else
+        lo_wgmma_store_wide<false>(end, z, left, at);
+    }
+  }
+};
+#endif
+
+#endif
