@@ -90,9 +90,22 @@ static layerops_type type_of(const char *name) {
   return LAYEROPS_NONE_TYPE;
 }
 
+/* A's type, and B's where that is another: "f16", "f16_i8". */
+static void print_types(char *text, size_t size, const lo_tuned_key *k) {
+  const char *a = layerops_type_name(k->type), *b = layerops_type_name(k->b_type);
+  snprintf(text, size, "%s%s%s", a, k->b_type == k->type ? "" : "_", k->b_type == k->type ? "" : b);
+}
+
+static void read_types(char *text, lo_tuned_key *k) {
+  char *b = strchr(text, '_');
+  if (b) *b++ = 0;
+  k->type = type_of(text);
+  k->b_type = b ? type_of(b) : k->type;
+}
+
 static bool sound(const lo_tuned_row *r) {
   const lo_tuned_key *k = &r->key;
-  return k->type && k->m >= 0 && k->n >= 0 && k->k >= 0 && k->batch >= 0 && k->align >= 1 &&
+  return k->type && k->b_type && k->m >= 0 && k->n >= 0 && k->k >= 0 && k->batch >= 0 && k->align >= 1 &&
          r->best.parts >= 1 && r->best.ns >= 0 && r->rule.parts >= 1 && r->rule.ns >= 0;
 }
 
@@ -108,24 +121,26 @@ static bool parse(const char *line, lo_tuned_row *row) {
   int count = sscanf(
       line,
       NUMBER NUMBER NUMBER NUMBER
-      "%2[nt]\t%15[a-z0-9]\t" SMALL NUMBER NUMBER NAME SMALL NUMBER NAME SMALL "%18" SCNd64 "%n",
+      "%2[nt]\t%15[a-z0-9_]\t" NUMBER NUMBER NUMBER NAME SMALL NUMBER NAME SMALL "%18" SCNd64 "%n",
       &k->m, &k->n, &k->k, &k->batch, order, type, &k->row_sum, &k->flags, &k->align, r.best.kernel,
       &r.best.parts, &r.best.ns, r.rule.kernel, &r.rule.parts, &r.rule.ns, &end);
   if (count != 15 || line[end] != '\n' || strlen(order) != 2) return false;
   k->trans_a = order[0] == 't';
   k->trans_b = order[1] == 't';
-  k->type = type_of(type);
+  read_types(type, k);
   *row = r;
   return sound(row);
 }
 
 static int print(char *line, size_t size, const lo_tuned_row *r) {
   const lo_tuned_key *k = &r->key;
+  char types[16];
+  print_types(types, sizeof types, k);
   return snprintf(line, size,
-                  "%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%c%c\t%s\t%d\t%" PRId64
-                  "\t%" PRId64 "\t%s\t%d\t%" PRId64 "\t%s\t%d\t%" PRId64 "\n",
+                  "%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%c%c\t%s\t%" PRId64
+                  "\t%" PRId64 "\t%" PRId64 "\t%s\t%d\t%" PRId64 "\t%s\t%d\t%" PRId64 "\n",
                   k->m, k->n, k->k, k->batch, k->trans_a ? 't' : 'n', k->trans_b ? 't' : 'n',
-                  layerops_type_name(k->type), (int)k->row_sum, k->flags, k->align, r->best.kernel,
+                  types, k->row_sum, k->flags, k->align, r->best.kernel,
                   (int)r->best.parts, r->best.ns, r->rule.kernel, (int)r->rule.parts, r->rule.ns);
 }
 
@@ -200,8 +215,9 @@ void lo_tuned_tell(const lo_tuned_row *row, const char *reason, layerops_tuned_f
                             .trans_a = k->trans_a,
                             .trans_b = k->trans_b,
                             .type = k->type,
+                            .b_type = k->b_type,
                             .flags = (uint32_t)k->flags,
-                            .row_sum = k->row_sum,
+                            .row_sum = (int32_t)k->row_sum,
                             .align = (int32_t)k->align,
                             .kernel = row->best.kernel,
                             .rule_kernel = row->rule.kernel,

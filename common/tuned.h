@@ -11,8 +11,9 @@
 /* All that the choice of a kernel depends on; compared as bytes. */
 typedef struct lo_tuned_key {
   int64_t m, n, k, batch;
-  int32_t trans_a, trans_b, type, row_sum;
-  int64_t flags, align;
+  int32_t trans_a, trans_b;
+  int32_t type, b_type; /* of A and B */
+  int64_t row_sum, flags, align;
 } lo_tuned_key;
 
 enum { LO_TUNED_NAME = 32 };

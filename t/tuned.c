@@ -19,7 +19,7 @@ static char why[LO_CACHE_WHY];
 static const char about[] = "device=NVIDIA T4 sm=75 kernels=75 sms=40 driver=1 library=0.1.0";
 
 static lo_tuned_row row_of(int64_t m, const char *kernel, int parts) {
-  lo_tuned_row r = {.key = {m, 128, 784, 1, 0, 1, LAYEROPS_F32, 0, 0, 16},
+  lo_tuned_row r = {.key = {m, 128, 784, 1, 0, 1, LAYEROPS_F32, LAYEROPS_F32, 0, 0, 16},
                     .best = {.parts = parts, .ns = 1500},
                     .rule = {"simt_128x128", 1, 2250},
                     .fresh = true};
@@ -60,9 +60,10 @@ static void test_table(void) {
   }
   ok(good, "300 products are found again");
   lo_tuned_key key = t.rows[0].key;
-  int64_t *const numbers[] = {&key.m, &key.n, &key.k, &key.batch, &key.flags, &key.align};
-  int32_t *const small[] = {&key.trans_a, &key.trans_b, &key.type, &key.row_sum};
-  for (int i = 0; i < 6; i++) {
+  int64_t *const numbers[] = {&key.m,       &key.n,     &key.k,    &key.batch,
+                              &key.row_sum, &key.flags, &key.align};
+  int32_t *const small[] = {&key.trans_a, &key.trans_b, &key.type, &key.b_type};
+  for (int i = 0; i < 7; i++) {
     *numbers[i] += 1000;
     ok(!lo_tuned_find(&t, &key), "another number %d is another product", i);
     *numbers[i] -= 1000;
@@ -85,7 +86,7 @@ static void test_file(void) {
   begin("plain");
   is_int(rows_read(about), 0, "no file: no rows");
   fill(&t, about, 3);
-  t.rows[1].key = (lo_tuned_key){(int64_t)1 << 40, 2, 3, 4, 1, 0, LAYEROPS_BF16, 1, 5, 2};
+  t.rows[1].key = (lo_tuned_key){(int64_t)1 << 40, 2, 3, 4, 1, 0, LAYEROPS_BF16, LAYEROPS_F16, 1, 5, 2};
   ok(lo_tuned_save(&t, &on, why), "three rows are kept%s", why);
   lo_tuned_start(&u, about);
   lo_tuned_read(&u, &on, why);

@@ -23,22 +23,24 @@ static bool can_repeat(layerops_context *ctx, const again *a) {
 static CUresult launch(const lo_cuda_driver *driver, const lo_cu_kept *l, CUstream stream) {
   const lo_cu_grid *g = &l->grid;
   void *params[] = {(void *)l->params};
-  unsigned x = (unsigned)g->x, y = (unsigned)g->y, z = (unsigned)g->z;
-  if (g->cluster_x * g->cluster_y <= 1)
-    return driver->cuLaunchKernel((CUfunction)l->function, x, y, z, g->threads, 1, 1, g->shared,
-                                  stream, params, NULL);
-  CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                               .value.clusterDim = {g->cluster_x, g->cluster_y, 1}};
-  CUlaunchConfig config = {.gridDimX = x,
-                           .gridDimY = y,
-                           .gridDimZ = z,
+  CUlaunchAttribute attributes[2];
+  CUlaunchConfig config = {.gridDimX = (unsigned)g->x,
+                           .gridDimY = (unsigned)g->y,
+                           .gridDimZ = (unsigned)g->z,
                            .blockDimX = g->threads,
                            .blockDimY = 1,
                            .blockDimZ = 1,
                            .sharedMemBytes = g->shared,
                            .hStream = stream,
-                           .attrs = &cluster,
-                           .numAttrs = 1};
+                           .attrs = attributes};
+  if (g->follows)
+    attributes[config.numAttrs++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                            .value.programmaticStreamSerializationAllowed = 1};
+  if (g->cluster_x * g->cluster_y > 1)
+    attributes[config.numAttrs++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                            .value.clusterDim = {g->cluster_x, g->cluster_y, 1}};
   return driver->cuLaunchKernelEx(&config, (CUfunction)l->function, params, NULL);
 }
 

@@ -1,4 +1,5 @@
-/* Copies of operands whose rows begin anywhere, with rows on borders of 16 bytes. */
+/* Copies of operands whose rows begin anywhere, with rows on borders of 16 bytes; and of those of 8
+ * bits, with elements of 16. */
 #include <config.h>
 
 #include <cuda_runtime_api.h>
@@ -42,17 +43,17 @@ template <class E> struct loose_chunk {
       if (!is_whole(i))
         word[i] = some_of_word<E>(p + 4 * i, begins ? off - 4 * i : 0, left + off - 4 * i);
   }
-  __device__ __forceinline__ void store(char *to) const {
-    if (left <= 0) return;
+  __device__ __forceinline__ uint4 bytes() const {
     int bits = 8 * off;
-    *(uint4 *)to = make_uint4(
+    return make_uint4(
         __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
         __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
   }
 };
 
-/* A row by `lanes` neighbouring threads, each with all its loads of a turn on their way. */
-template <class E> LO_FN void align_rows(const lo_cu_rows &o) {
+/* A row by `lanes` neighbouring threads, each with all its loads of a turn on their way. store(to,
+ * at, bytes): what lies at byte `at` of the row. */
+template <class E, class Store> LO_FN void each_chunk(const lo_cu_rows &o, Store store) {
   int lanes = o.lanes, shift = __ffs(lanes) - 1;
   lo_i64 thread = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x;
   lo_i64 step = (lo_i64)gridDim.x * blockDim.x >> shift;
@@ -68,7 +69,8 @@ template <class E> LO_FN void align_rows(const lo_cu_rows &o) {
 #pragma unroll
       for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].load_ends();
 #pragma unroll
-      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++) chunk[i].store(to + at + 16 * i * lanes);
+      for (int i = 0; i < LO_CU_ROW_CHUNKS; i++)
+        if (chunk[i].left > 0) store(to, at + 16 * i * lanes, chunk[i].bytes());
     }
   }
 }
@@ -76,7 +78,32 @@ template <class E> LO_FN void align_rows(const lo_cu_rows &o) {
 /* grid: x threads, y operands */
 template <class E>
 __global__ void __launch_bounds__(256) align_kernel(const __grid_constant__ lo_cu_align p) {
-  align_rows<E>(p.operands[blockIdx.y]);
+  lo_follow();
+  each_chunk<E>(p.operands[blockIdx.y],
+                [](char *to, lo_i64 at, uint4 bytes) { *(uint4 *)(to + at) = bytes; });
+}
+
+/* Four elements of 8 bits, all of which a 16-bit float holds exactly. */
+LO_FN uint2 widen(unsigned bytes, int type, int bf16) {
+  float f[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    unsigned byte = bytes >> 8 * i & 255;
+    f[i] = type == LO_TYPE_I8 ? (float)(signed char)byte : lo_from_f8(byte, type == LO_TYPE_F8E5M2);
+  }
+  return lo_to_16x4(make_float4(f[0], f[1], f[2], f[3]), bf16);
+}
+__global__ void __launch_bounds__(256) widen_kernel(const __grid_constant__ lo_cu_align p) {
+  lo_follow();
+  const lo_cu_rows &o = p.operands[blockIdx.y];
+  each_chunk<unsigned char>(o, [&](char *to, lo_i64 at, uint4 bytes) {
+    int bf16 = o.to_type == LO_TYPE_BF16;
+    uint2 a = widen(bytes.x, o.type, bf16), b = widen(bytes.y, o.type, bf16);
+    uint2 c = widen(bytes.z, o.type, bf16), d = widen(bytes.w, o.type, bf16);
+    uint4 *q = (uint4 *)(to + 2 * at);
+    q[0] = make_uint4(a.x, a.y, b.x, b.y);
+    if (2 * at + 16 < o.pitch) q[1] = make_uint4(c.x, c.y, d.x, d.y);
+  });
 }
 
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream) {
@@ -86,4 +113,10 @@ int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream) {
                       : p->element == 2 ? (const void *)align_kernel<unsigned short>
                                         : (const void *)align_kernel<unsigned>,
                       grid, p, stream);
+}
+
+int lo_cu_run_widen(const lo_cu_align *p, lo_cu_grid grid, void *stream) {
+  grid.y = p->count;
+  grid.threads = 256;
+  return lo_cu_launch((const void *)widen_kernel, grid, p, stream);
 }

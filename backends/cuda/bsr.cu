@@ -55,6 +55,7 @@ template <class T, int BLOCK> struct bsr_steps {
 template <class T, int BLOCKS>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     bsr_kernel(const __grid_constant__ lo_cu_bsr p) {
+  lo_follow();
   __shared__ __align__(128) float shared[T::WORDS];
   __shared__ __align__(16) lo_tile_columns<T::BN, false> columns;
   lo_i64 tm, block_row;

@@ -12,7 +12,7 @@ static const struct {
   int architecture;
   double rate[LO_UNITS], memory;
 } rates[] = {
-    {90, {128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096}, 18},
+    {90, {128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096, 4096}, 18},
     {86, {128, 85, 512, 512, 256, 512, 1024}, 5},
     {80, {64, 171, 512, 1024, 512, 512, 2048}, 10},
     {0, {64, 0, 512, 0, 0, 1024, 0}, 5},
@@ -56,7 +56,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   const double output = k->boxes ? 0.376 : 0.309;
   const double ragged = k->boxes ? 0.282 : 0.242; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
-  double sms = s->device->sms, bytes = (double)layerops_type_size(p->a.type);
+  double sms = s->device->sms, bytes = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
   if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
   double blocks = (double)lo_ceil_div(p->m, bm * cluster) * cluster *

@@ -18,7 +18,6 @@
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuCtxPopCurrent)                                                                               \
-  X(cuLaunchKernel)                                                                                \
   X(cuLaunchKernelEx)                                                                              \
   X(cuStreamGetCtx)                                                                                \
   X(cuPointerGetAttribute)                                                                         \

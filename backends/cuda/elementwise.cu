@@ -22,6 +22,7 @@ template <int KIND> LO_FN float4 backward4(float4 d, float4 s, float slope) {
 
 template <int KIND>
 __global__ void __launch_bounds__(256) forward_kernel(const __grid_constant__ lo_cu_unary p) {
+  lo_follow();
   for (lo_quads q = lo_quads_of(p.y.rows, p.y.cols); q.at < q.total; q.at += q.step) {
     lo_i64 row = lo_quad_row(q), col = (q.at - row * q.per_row) * 4;
     int count = lo_quad_count(p.y.cols, col);
@@ -32,6 +33,7 @@ __global__ void __launch_bounds__(256) forward_kernel(const __grid_constant__ lo
 
 template <int KIND>
 __global__ void __launch_bounds__(256) backward_kernel(const __grid_constant__ lo_cu_binary p) {
+  lo_follow();
   for (lo_quads q = lo_quads_of(p.dx.rows, p.dx.cols); q.at < q.total; q.at += q.step) {
     lo_i64 row = lo_quad_row(q), col = (q.at - row * q.per_row) * 4;
     int count = lo_quad_count(p.dx.cols, col);

@@ -76,11 +76,11 @@ template <int V> struct lo_columns {
 
 /* What belongs to the columns of a tile, in shared memory since the kernel began: at the end it
  * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
- * column each. */
-template <int BN_, bool INTEGER_> struct lo_tile_columns {
+ * column each. SCALED: operands are of 8 bits. */
+template <int BN_, bool INTEGER_, bool SCALED_ = INTEGER_> struct lo_tile_columns {
   static constexpr int BN = BN_;
-  static constexpr bool INTEGER = INTEGER_;
-  float bias[BN], scale[INTEGER ? BN : 4];
+  static constexpr bool INTEGER = INTEGER_, SCALED = SCALED_;
+  float bias[BN], scale[SCALED ? BN : 4];
   int sums[INTEGER ? BN : 4];
   lo_divisor divisor;
 
@@ -93,7 +93,7 @@ template <int BN_, bool INTEGER_> struct lo_tile_columns {
     int i = threadIdx.x;
     if (i >= count) return c;
     c.bias = lo_bias_of(e, col0 + i);
-    if (INTEGER) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
+    if (SCALED) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
     return c;
   }
   /* By all threads of the block, which meet before they read. */
@@ -101,8 +101,8 @@ template <int BN_, bool INTEGER_> struct lo_tile_columns {
     int i = threadIdx.x;
     if (i >= BN) return;
     bias[i] = c.bias;
-    if (INTEGER) scale[INTEGER ? i : 0] = c.scale;
-    if (INTEGER && i == 0) divisor = lo_divisor_by(c.divisor);
+    if (SCALED) scale[SCALED ? i : 0] = c.scale;
+    if (SCALED && i == 0) divisor = lo_divisor_by(c.divisor);
   }
   __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
     store(load(e, col0, count));
@@ -112,9 +112,9 @@ template <int BN_, bool INTEGER_> struct lo_tile_columns {
                                         int threads) {
     for (int i = first; i < count; i += threads) {
       bias[i] = lo_bias_of(e, col0 + i);
-      if (INTEGER) scale[INTEGER ? i : 0] = lo_scale_of(e, col0 + i);
+      if (SCALED) scale[SCALED ? i : 0] = lo_scale_of(e, col0 + i);
     }
-    if (INTEGER && first == 0) divisor = lo_divisor_by(lo_divisor_of(e));
+    if (SCALED && first == 0) divisor = lo_divisor_by(lo_divisor_of(e));
   }
   template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
     lo_columns<V> c;
@@ -158,9 +158,9 @@ LO_FN void lo_put_16(char *p, const float (&z)[V], int bf16, bool whole, int cou
   }
 }
 template <int V>
-LO_FN void lo_put_8(char *p, const float (&z)[V], int is_unsigned, bool whole, int count) {
+LO_FN void lo_put_8(char *p, const float (&z)[V], int type, bool whole, int count) {
   if (V == 4) {
-    unsigned u = lo_to_8x4(make_float4(z[0], z[1 % V], z[2 % V], z[3 % V]), is_unsigned);
+    unsigned u = lo_to_bytes(make_float4(z[0], z[1 % V], z[2 % V], z[3 % V]), type);
     if (whole) {
       *(unsigned *)p = u;
       return;
@@ -171,7 +171,7 @@ LO_FN void lo_put_8(char *p, const float (&z)[V], int is_unsigned, bool whole, i
   } else {
 #pragma unroll
     for (int v = 0; v < V; v++)
-      if (v < count) p[v] = (char)lo_to_8(z[v], is_unsigned);
+      if (v < count) p[v] = (char)lo_to_byte(z[v], type);
   }
 }
 
@@ -287,9 +287,9 @@ template <int V> LO_FN void lo_turn(float (&z)[V], float last) {
   case KIND:                                                                                       \
     _Pragma("unroll") for (int v = 0; v < V; v++) LO_EACH(KIND);                                   \
     break;
-#define LO_EACH(KIND) z[v] = lo_activation(KIND, z[v], slope)
+#define LO_EACH(KIND) z[v] = lo_act(KIND, z[v], slope)
 template <int V> LO_FN void lo_activate(int kind, float (&z)[V], float slope) {
-  LO_KINDS(lo_turn(z, lo_activation(kind, z[0], slope)))
+  LO_KINDS(lo_turn(z, lo_act(kind, z[0], slope)))
 }
 #undef LO_EACH
 #define LO_EACH(KIND) z[v] *= lo_activation_derivative(KIND, s[v], slope)
@@ -310,8 +310,18 @@ template <int KIND, int N, int V> LO_FN void lo_activate_pairs(float (&z)[N][V],
 #pragma unroll
     for (int m = 0; m < M; m++)
 #pragma unroll
-      for (int v = 0; v < V; v++) z[m][v] = lo_activation(KIND, z[m][v], slope);
+      for (int v = 0; v < V; v++) z[m][v] = lo_act(KIND, z[m][v], slope);
     lo_turn<M>(z);
+  }
+}
+/* Short enough to stand side by side. */
+template <int N, int V> LO_FN void lo_activate_short(int kind, float (&z)[N][V]) {
+  if (kind == LO_ACT_GELU_F16) {
+    LO_EACH_ELEMENT z[n][v] = lo_gelu_short<false>(z[n][v]);
+  } else if (kind == LO_ACT_GELU_BF16) {
+    LO_EACH_ELEMENT z[n][v] = lo_gelu_short<true>(z[n][v]);
+  } else {
+    LO_EACH_ELEMENT z[n][v] = lo_silu_short(z[n][v]);
   }
 }
 template <int N, int V> LO_FN void lo_activate_all(int kind, float (&z)[N][V], float slope) {
@@ -319,6 +329,8 @@ template <int N, int V> LO_FN void lo_activate_all(int kind, float (&z)[N][V], f
     lo_activate_pairs<LO_ACT_GELU>(z, slope);
   } else if (N > 1 && kind == LO_ACT_SILU) {
     lo_activate_pairs<LO_ACT_SILU>(z, slope);
+  } else if (N > 1 && kind >= LO_ACT_GELU_F16) {
+    lo_activate_short(kind, z);
   } else {
 #pragma unroll 1
     for (int n = 0; n < N; n++) {
@@ -347,6 +359,12 @@ typedef struct lo_ending {
   float alpha;
 } lo_ending;
 
+/* alpha, and scales that are one number each. */
+LO_FN float lo_alpha_of(const lo_cu_epilogue &e) {
+  float alpha = lo_scalar_float(e.alpha);
+  return e.alpha.scaled ? __fmul_rn(alpha, lo_scale_of(e, 0)) : alpha;
+}
+
 LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) {
   return {e,
           (char *)e.c.p + lo_bytes_of(e.c.type, batch * e.c.batch_stride),
@@ -355,7 +373,7 @@ LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) 
           e.ends,
           e.c.quads != 0,
           shift && e.zero_a.p,
-          lo_scalar_float(e.alpha)};
+          lo_alpha_of(e)};
 }
 
 /* sum (a - zero) b = sum a b - zero sum b. Wraps around as the sums do. */
@@ -409,9 +427,9 @@ template <int N, int V, int STEP>
 LO_FN void lo_put_integers(const float (&z)[N][V], char *p, lo_i64 step, int type,
                            const lo_pieces &at) {
   if (type == LO_TYPE_I8) {
-    LO_EACH_PIECE lo_put_8(p, z[n], 0, at.whole, at.count);
+    LO_EACH_PIECE lo_put_8(p, z[n], LO_TYPE_I8, at.whole, at.count);
   } else {
-    LO_EACH_PIECE lo_put_8(p, z[n], 1, at.whole, at.count);
+    LO_EACH_PIECE lo_put_8(p, z[n], LO_TYPE_U8, at.whole, at.count);
   }
 }
 /* V sums that lie side by side in shared memory. */
@@ -436,10 +454,32 @@ LO_FN float lo_bits(int x) {
 
 /* What few products have before the activation, the bias among it, and behind. */
 template <int N, int V, int STEP>
+LO_FN void lo_scale_floats(const lo_cu_epilogue &e, float (&z)[N][V], const lo_pieces &at) {
+  float a[N], b[V];
+#pragma unroll
+  for (int n = 0; n < N; n++)
+    a[n] = e.scale_a.p && !e.scale_a.one && n * STEP < at.rows
+               ? ((const float *)e.scale_a.p)[at.row + n * STEP]
+               : 1.0f;
+#pragma unroll
+  for (int v = 0; v < V; v++) b[v] = v < at.count ? lo_scale_of(e, at.col + v) : 1.0f;
+  LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], __fmul_rn(a[n], b[v]));
+}
+/* Quotients that 8-bit floats are made of: rounded once more than they need be. */
+template <int N, int V> LO_FN void lo_divide_floats(const lo_divisor &d, float (&z)[N][V]) {
+  if (d.ordinary) {
+    LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], d.r);
+  } else {
+    LO_EACH_ELEMENT z[n][v] = __fdiv_rn(z[n][v], d.s);
+  }
+}
+template <int N, int V, int STEP>
 LO_FN void lo_before(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
                      const lo_pieces &at) {
   const lo_cu_beside &preact = end.e.preact;
   float old[N][V], beta = lo_scalar_float(end.e.beta);
+  LO_EACH_ELEMENT z[n][v] = __fmul_rn(end.alpha, z[n][v]);
+  if (end.ends & LO_END_SCALES) lo_scale_floats<N, V, STEP>(end.e, z, at);
   if (beta != 0.0f) {
     lo_get<N, V, STEP>(old, end.to, end.stride, end.type, at);
     LO_EACH_ELEMENT z[n][v] = __fmaf_rn(beta, old[n][v], z[n][v]);
@@ -462,6 +502,7 @@ LO_FN void lo_behind(const lo_ending &end, float (&z)[N][V], const lo_pieces &at
     lo_get<N, V, STEP>(other, e.residual.p, e.residual.stride, e.residual.type, at);
     LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], other[n][v]);
   }
+  if (end.ends & LO_END_F8) lo_divide_floats(lo_divisor_by(lo_divisor_of(e)), z);
 }
 
 /* N pieces, the first of which goes to p. STRAIGHT: nothing follows but a bias and ReLU, or the
@@ -478,12 +519,11 @@ LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N
     return;
   }
   lo_scale<N, V, STEP>(end, c, z, sums, at);
-  LO_EACH_ELEMENT z[n][v] = __fmul_rn(end.alpha, z[n][v]);
   bool rare = !STRAIGHT && end.ends > LO_END_ACTIVATION;
   if (rare)
     lo_before<N, V, STEP>(end, c, z, at);
   else
-    LO_EACH_ELEMENT z[n][v] = __fadd_rn(z[n][v], c.bias[v]);
+    LO_EACH_ELEMENT z[n][v] = __fmaf_rn(end.alpha, z[n][v], c.bias[v]);
   if (STRAIGHT || !(end.ends & LO_END_ACTIVATION))
     LO_EACH_ELEMENT z[n][v] = lo_at_least(z[n][v], floor);
   else
@@ -492,6 +532,8 @@ LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N
   if (lo_integers<Sum> && end.type >= LO_TYPE_I8) {
     lo_divide_all(c.divisor, z);
     lo_put_integers<N, V, STEP>(z, p, step, end.type, at);
+  } else if (rare && end.ends & LO_END_F8) {
+    LO_EACH_PIECE lo_put_8(p, z[n], end.type, at.whole, at.count);
   } else {
     lo_put_floats<N, V, STEP>(z, p, step, end.type, at);
   }

@@ -11,6 +11,7 @@
 template <int TYPE, class T, int BLOCKS, int UNIT, bool TRANS_A, bool TRANS_B>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     async_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
 #if __CUDA_ARCH__ >= 800
   lo_gemm_async<lo_async_core<TYPE, T, TRANS_A, TRANS_B, UNIT>, TRANS_A, TRANS_B>(p);
 #endif

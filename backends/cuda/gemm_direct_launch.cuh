@@ -10,6 +10,7 @@
 template <class D, int BLOCKS, bool LATER>
 __global__ void __launch_bounds__(D::THREADS, BLOCKS)
     lo_direct_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
   extern __shared__ __align__(128) char shared[];
 #if __CUDA_ARCH__ >= 800
   lo_gemm_direct<D>(p, shared);

@@ -9,6 +9,7 @@
 template <class E, class T, int BLOCKS, bool TRANS_A, bool TRANS_B>
 __global__ void __launch_bounds__(T::THREADS, BLOCKS)
     lo_gemm_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
   lo_gemm<lo_simt_core<E, T>, TRANS_A, TRANS_B>(p);
 }
 

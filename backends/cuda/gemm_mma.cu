@@ -10,6 +10,7 @@
 template <int MMA, bool TRANS_A, bool TRANS_B, int BM, int BN, int WM, int WN, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS)
     mma_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
 #ifdef __CUDA_ARCH__
   if constexpr (__CUDA_ARCH__ >= 800 || (MMA != LO_MMA_K16_F16 && MMA != LO_MMA_K16_BF16))
     lo_gemm_mma<lo_mma_core<MMA, BM, BN, WM, WN, TRANS_A, TRANS_B>, TRANS_A>(p);

@@ -10,6 +10,7 @@
 template <class Core>
 __global__ void __launch_bounds__(Core::THREADS)
     sliced_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
 #if __CUDA_ARCH__ >= 800
   lo_gemm_sliced<Core>(p);
 #else

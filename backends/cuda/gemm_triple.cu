@@ -11,6 +11,7 @@
 template <int BM, int BN, int WM, int WN, int BLOCKS, bool TRANS_A, bool TRANS_B>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS)
     triple_mma_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
 #if __CUDA_ARCH__ >= 800
   lo_gemm_triple<lo_triple_mma_core<BM, BN, WM, WN, TRANS_A, TRANS_B>, TRANS_A>(p);
 #endif
@@ -19,6 +20,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS)
 template <int BM, int BN, int STAGES, int BLOCKS, bool TRANS_A, bool TRANS_B>
 __global__ void __launch_bounds__(128 + 2 * BM, BLOCKS)
     triple_wgmma_kernel(const __grid_constant__ lo_cu_gemm p) {
+  lo_follow();
 #if __CUDA_ARCH_FEAT_SM90_ALL
   lo_gemm_triple<lo_triple_wgmma_core<BM, BN, STAGES, TRANS_A, TRANS_B>, TRANS_A>(p);
 #endif

@@ -34,13 +34,20 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
 };
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
+/* OUT, OUT2: types of C whose short ends are in line. */
 template <int TYPE> struct lo_wgmma_type {
-  static constexpr int ELEMENT = TYPE == LO_WGMMA_TF32 ? 4 : TYPE >= LO_WGMMA_S8 ? 1 : 2;
+  static constexpr bool INTEGER = false, SCALED = TYPE >= LO_WGMMA_S8;
+  static constexpr int ELEMENT = TYPE == LO_WGMMA_TF32 ? 4 : SCALED ? 1 : 2;
+  static constexpr int OUT = TYPE == LO_WGMMA_BF16   ? LO_TYPE_BF16
+                             : TYPE == LO_WGMMA_TF32 ? LO_TYPE_F32
+                                                     : LO_TYPE_F16;
+  static constexpr int OUT2 = SCALED ? LO_TYPE_BF16 : 0;
   typedef float sum;
   typedef float4 sum4;
 };
 template <> struct lo_wgmma_type<LO_WGMMA_S8> {
-  static constexpr int ELEMENT = 1;
+  static constexpr bool INTEGER = true, SCALED = true;
+  static constexpr int ELEMENT = 1, OUT = 0, OUT2 = 0;
   typedef int sum;
   typedef int4 sum4;
 };
@@ -93,11 +100,16 @@ struct lo_wgmma_place {
   int k0;
 };
 
-template <int TYPE, class T, bool TRANS_A, bool TRANS_B> struct lo_wgmma_core {
-  typedef typename lo_wgmma_type<TYPE>::sum sum_t;
-  typedef typename lo_wgmma_type<TYPE>::sum4 sum4;
-  static constexpr bool INTEGER = TYPE >= LO_WGMMA_S8;
-  static constexpr int ELEMENT = lo_wgmma_type<TYPE>::ELEMENT, BK = 128 / ELEMENT;
+/* PROMOTES: sums of 8-bit floats, of which the tensor cores keep some 14 bits, are taken over into
+ * f32 each step, 128 of k. */
+template <int TYPE, class T, bool TRANS_A, bool TRANS_B, bool PROMOTES = false>
+struct lo_wgmma_core {
+  typedef lo_wgmma_type<TYPE> type;
+  typedef typename type::sum sum_t;
+  typedef typename type::sum4 sum4;
+  static constexpr bool INTEGER = type::INTEGER, SCALED = type::SCALED;
+  static constexpr int OUT = type::OUT, OUT2 = type::OUT2;
+  static constexpr int ELEMENT = type::ELEMENT, BK = 128 / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::WORKERS, STAGE = T::STAGE;
   typedef lo_wgmma_ring<T> ring_t;
 
@@ -152,6 +164,28 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B> struct lo_wgmma_core {
             lo_wgmma_further<TRANS_B>(b, k), k ? 1 : begun);
     lo_wgmma_commit();
   }
+  /* The same into other registers, 64 x PART outputs at a time, and from there into the sums. While
+   * a group adds another one's products run. */
+  static constexpr int PART = BN < 128 ? BN : 128;
+  __device__ __forceinline__ void multiply_and_add(unsigned stage) {
+#pragma unroll
+    for (int i = 0; i < T::TALL; i++)
+#pragma unroll
+      for (int h = 0; h < BN / PART; h++) {
+        sum_t part[PART / 2];
+        lo_u64 a = lo_wgmma_operand(stage + (group() * T::TALL + i) * LO_PANEL, LO_PANEL);
+        lo_u64 b = lo_wgmma_operand(stage + T::A + h * PART * 128, LO_PANEL);
+        lo_wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+          lo_wgmma<TYPE, PART, TRANS_A, TRANS_B>::run(part, lo_wgmma_further<!TRANS_A>(a, k),
+                                                      lo_wgmma_further<TRANS_B>(b, k), k);
+        lo_wgmma_commit();
+        lo_wgmma_wait<0>();
+#pragma unroll
+        for (int j = 0; j < PART / 2; j++) acc[i][h * (PART / 2) + j] += part[j];
+      }
+  }
   /* A warp has read a stage. */
   static __device__ __forceinline__ void release(const ring_t &ring) {
     unsigned lane = threadIdx.x % 32;
@@ -161,11 +195,20 @@ template <int TYPE, class T, bool TRANS_A, bool TRANS_B> struct lo_wgmma_core {
   /* beside(stage) sums what else is wanted of a stage while it is multiplied. */
   template <class Beside>
   __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside) {
-    if (steps == 0)
+    if (PROMOTES || steps == 0)
 #pragma unroll
       for (int i = 0; i < T::TALL; i++)
 #pragma unroll
         for (int j = 0; j < BN / 2; j++) acc[i][j] = 0;
+    if constexpr (PROMOTES) {
+#pragma unroll 1
+      for (; steps; steps--, ring.next()) {
+        lo_mbarrier_wait(ring.full(), ring.parity);
+        multiply_and_add(ring.stage());
+        release(ring);
+      }
+      return;
+    }
     ring_t last = ring;
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
@@ -263,7 +306,7 @@ LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank
 template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
-  typedef lo_tile_columns<T::BN, Core::INTEGER> columns_t;
+  typedef lo_tile_columns<T::BN, Core::INTEGER, Core::SCALED> columns_t;
   const lo_cu_gemm &p;
   const lo_wgmma_place &at;
   char *memory;
@@ -429,6 +472,7 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
   }
   if (copies) ring.init();
   if (T::CLUSTER > 1) lo_cluster_sync();
+  lo_follow();
   lo_i64 k0 = blockIdx.y * g.slice, k_count = g.k - k0 < g.slice ? g.k - k0 : g.slice;
   lo_wgmma_place at;
   at.k0 = (int)k0;

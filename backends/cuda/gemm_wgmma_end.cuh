@@ -54,17 +54,16 @@ LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Col
   }
 }
 
-/* The short epilogue: a bias and an activation. What is stored, of the upper
- * row's eight columns first, then of the lower's, */
-template <class Columns>
-LO_FN void lo_wgmma_scale(const lo_ending &, const Columns &, float (&z)[4][4],
-                          const float (&s)[16], const lo_wgmma_spot &) {
+/* The short epilogue: scales, a bias and an activation. What is stored, of the upper row's eight
+ * columns first, then of the lower's, */
+LO_FN void lo_wgmma_sort(float (&z)[4][4], const float (&s)[16]) {
 #pragma unroll
   for (int i = 0; i < 16; i++) z[i / 2 % 2 * 2 + i / 8][i / 4 % 2 * 2 + i % 2] = s[i];
 }
-template <class Columns>
+/* by(row's scale, column's scale, the number of the sum): of each element. */
+template <class Columns, class By>
 LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&z)[4][4],
-                          const int (&s)[16], const lo_wgmma_spot &at) {
+                          const lo_wgmma_spot &at, By by) {
   const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
   const float *b = columns.scale + at.column + threadIdx.x % 4 * 2;
 #pragma unroll
@@ -74,41 +73,69 @@ LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&
     for (int i = 0; i < 4; i++)
 #pragma unroll
       for (int j = 0; j < 2; j++)
-        z[2 * h + i / 2][i % 2 * 2 + j] =
-            __fmul_rn(__fmul_rn(a, b[8 * i + j]), (float)s[4 * i + 2 * h + j]);
+        z[2 * h + i / 2][i % 2 * 2 + j] = by(__fmul_rn(a, b[8 * i + j]), 4 * i + 2 * h + j);
   }
 }
-/* All sixteen side by side, for what networks have most. */
-template <int KIND> LO_FN void lo_wgmma_activate(float (&z)[4][4], float slope) {
-#pragma unroll
-  for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_activation(KIND, z[i / 4][i % 4], slope);
-}
-template <bool STRAIGHT, class Sum, class Columns>
-LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
-                          const Sum (&s)[16], const lo_wgmma_spot &at) {
-  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
-  lo_wgmma_scale(end, columns, z, s, at);
+/* with the bias b of two columns */
+template <class Columns, class With>
+LO_FN void lo_wgmma_add(const Columns &columns, float (&z)[4][4], const lo_wgmma_spot &at,
+                        With with) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + threadIdx.x % 4 * 2);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       float *y = &z[2 * h + i / 2][i % 2 * 2];
-      y[0] = __fadd_rn(__fmul_rn(end.alpha, y[0]), b.x);
-      y[1] = __fadd_rn(__fmul_rn(end.alpha, y[1]), b.y);
+      y[0] = with(y[0], b.x);
+      y[1] = with(y[1], b.y);
     }
   }
-  if (STRAIGHT || !(end.ends & LO_END_ACTIVATION)) {
+}
+template <class Columns>
+LO_FN void lo_wgmma_before(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                           const float (&s)[16], const lo_wgmma_spot &at) {
+  if (Columns::SCALED && end.ends & LO_END_SCALES) {
+    lo_wgmma_scale(end, columns, z, at,
+                   [&](float scale, int i) { return __fmul_rn(__fmul_rn(end.alpha, s[i]), scale); });
+    lo_wgmma_add(columns, z, at, [](float y, float b) { return __fadd_rn(y, b); });
+  } else {
+    lo_wgmma_sort(z, s);
+    lo_wgmma_add(columns, z, at, [&](float y, float b) { return __fmaf_rn(end.alpha, y, b); });
+  }
+}
+template <class Columns>
+LO_FN void lo_wgmma_before(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                           const int (&s)[16], const lo_wgmma_spot &at) {
+  lo_wgmma_scale(end, columns, z, at,
+                 [&](float scale, int i) { return __fmul_rn(scale, (float)s[i]); });
+  lo_wgmma_add(columns, z, at, [&](float y, float b) { return __fmaf_rn(end.alpha, y, b); });
+}
+/* All sixteen side by side, for what networks have most. */
+template <int KIND> LO_FN void lo_wgmma_activate(float (&z)[4][4], float slope) {
+#pragma unroll
+  for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_act(KIND, z[i / 4][i % 4], slope);
+}
+/* KIND: the activation, where it is short; LO_ACT_RELU stands for none too; -1: any. */
+template <int KIND, class Sum, class Columns>
+LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
+                          const Sum (&s)[16], const lo_wgmma_spot &at) {
+  float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
+  lo_wgmma_before(end, columns, z, s, at);
+  if (KIND >= LO_ACT_GELU_F16) {
+    lo_wgmma_activate<KIND>(z, 0.0f);
+  } else if (KIND >= 0 || !(end.ends & LO_END_ACTIVATION)) {
 #pragma unroll
     for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_at_least(z[i / 4][i % 4], floor);
   } else if (end.e.activation == LO_ACT_GELU) {
     lo_wgmma_activate<LO_ACT_GELU>(z, end.e.slope);
-  } else if (end.e.activation == LO_ACT_SILU) {
-    lo_wgmma_activate<LO_ACT_SILU>(z, end.e.slope);
   } else {
     lo_activate_all(end.e.activation, z, end.e.slope);
   }
-  if (lo_integers<Sum> && end.type >= LO_TYPE_I8) lo_divide_all(columns.divisor, z);
+  if (!Columns::SCALED || end.type < LO_TYPE_I8) return;
+  if (lo_integers<Sum>)
+    lo_divide_all(columns.divisor, z);
+  else
+    lo_divide_floats(columns.divisor, z);
 }
 /* and storing it: 8 neighbours at once, of 16 bits */
 template <bool BF16>
@@ -130,13 +157,13 @@ LO_FN void lo_wgmma_store_wide(const lo_ending &end, const float (&z)[4][4], int
 /* or of 8, both rows in one turn, */
 LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
                                 const lo_wgmma_spot &at) {
-  int q = threadIdx.x % 4, is_unsigned = end.type == LO_TYPE_U8;
+  int q = threadIdx.x % 4;
   char *c = end.to + at.row * end.stride + at.col + 8 * q;
   unsigned w[4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const float *upper = &z[i / 2][i % 2 * 2], *lower = &z[2 + i / 2][i % 2 * 2];
-    w[i] = lo_to_8x4(make_float4(upper[0], upper[1], lower[0], lower[1]), is_unsigned);
+    w[i] = lo_to_bytes(make_float4(upper[0], upper[1], lower[0], lower[1]), end.type);
   }
   lo_turn_words(w);
 #pragma unroll
@@ -171,22 +198,37 @@ LO_FN void lo_wgmma_store(const lo_ending &end, const float (&z)[4][4], int left
         else if (end.type <= LO_TYPE_BF16)
           lo_put_16(to, one[j], end.type == LO_TYPE_BF16, false, left - j);
         else
-          lo_put_8(to, one[j], end.type == LO_TYPE_U8, false, left - j);
+          lo_put_8(to, one[j], end.type, false, left - j);
       }
     }
 }
 
+/* or two of f32 that are there. */
+LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], int left,
+                                const lo_wgmma_spot &at) {
+  float *c = (float *)end.to + at.row * end.stride + at.col + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      if (8 * h < at.rows && 8 * i < left)
+        *(float2 *)(c + 8 * h * end.stride + 8 * i) =
+            make_float2(z[2 * h + i / 2][i % 2 * 2], z[2 * h + i / 2][i % 2 * 2 + 1]);
+}
+
 /* Sixteens of a lane, one after the other: sums(s, i) are number i's, spot(i) where they belong. At
- * most MOST of them. Straight ends of floats are in line, others in a loop. */
+ * most MOST of them. Short ends of floats are in line, others in a loop. */
 template <class Core, class Columns> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
-  /* Eight neighbours of C that begin where 8 divides the column may be moved at once. */
+  /* Eight neighbours of C that begin where 8 divides the column may be moved at once (of f32: two
+   * by two). */
   static __device__ __forceinline__ bool is_wide(const lo_cu_gemm &p) {
     const lo_cu_output &c = p.e.c;
+    if (c.type == LO_TYPE_F32) return c.quads && p.n % 8 == 0;
     lo_i64 bytes = lo_bytes_of(c.type, c.stride | c.batch_stride) | (lo_i64)c.p;
-    return c.type != LO_TYPE_F32 && p.n % 8 == 0 && bytes % lo_bytes_of(c.type, 8) == 0;
+    return p.n % 8 == 0 && (bytes & (lo_bytes_of(c.type, 8) - 1)) == 0;
   }
-  template <bool BF16, int MOST, class Sums, class Spot>
+  template <int KIND, int TYPE, int MOST, class Sums, class Spot>
   static __device__ __forceinline__ void straight(const lo_cu_gemm &p, const lo_ending &end,
                                                   const Columns &columns, int count, Sums sums,
                                                   Spot spot) {
@@ -197,33 +239,59 @@ template <class Core, class Columns> struct lo_wgmma_ends {
       float z[4][4];
       sums(s, i);
       lo_wgmma_spot at = spot(i);
-      lo_wgmma_short<true>(end, columns, z, s, at);
-      lo_wgmma_store_wide<BF16>(end, z, lo_left(p.n, at.col, 32), at);
+      int left = lo_left(p.n, at.col, 32);
+      lo_wgmma_short<KIND>(end, columns, z, s, at);
+      if (TYPE == LO_TYPE_F32)
+        lo_wgmma_store_pairs(end, z, left, at);
+      else
+        lo_wgmma_store_wide<TYPE == LO_TYPE_BF16>(end, z, left, at);
     }
+  }
+  /* Whether it was such an end, of a C of that type. */
+  template <int TYPE, int MOST, class Sums, class Spot>
+  static __device__ __forceinline__ bool is_short(const lo_cu_gemm &p, const lo_ending &end,
+                                                  const Columns &columns, int count, Sums sums,
+                                                  Spot spot) {
+    constexpr int GELU = TYPE == LO_TYPE_BF16 ? LO_ACT_GELU_BF16 : LO_ACT_GELU_F16;
+    int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
+    if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
+    if (!ends)
+      straight<LO_ACT_RELU, TYPE, MOST>(p, end, columns, count, sums, spot);
+    else if (TYPE != LO_TYPE_F32 && end.e.activation == GELU)
+      straight<GELU, TYPE, MOST>(p, end, columns, count, sums, spot);
+    else if (TYPE != LO_TYPE_F32 && end.e.activation == LO_ACT_SILU_16)
+      straight<LO_ACT_SILU_16, TYPE, MOST>(p, end, columns, count, sums, spot);
+    else
+      return false;
+    return true;
   }
   template <int MOST, class Sums, class Spot>
   static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_ending &end,
                                              const Columns &columns, int count, Sums sums,
                                              Spot spot) {
     bool wide = is_wide(p);
-    if (!Core::INTEGER && wide && !end.ends)
-      return end.type == LO_TYPE_BF16 ? straight<true, MOST>(p, end, columns, count, sums, spot)
-                                      : straight<false, MOST>(p, end, columns, count, sums, spot);
+    if constexpr (Core::OUT != 0)
+      if (wide && is_short<Core::OUT, MOST>(p, end, columns, count, sums, spot)) return;
+    if constexpr (Core::OUT2 != 0)
+      if (wide && is_short<Core::OUT2, MOST>(p, end, columns, count, sums, spot)) return;
 #pragma unroll 1
     for (int i = 0; i < count; i++) {
       sum_t s[16];
       sums(s, i);
       lo_wgmma_spot at = spot(i);
-      if (end.ends & ~LO_END_ACTIVATION) {
+      constexpr int SHORT = LO_END_ACTIVATION | (Columns::SCALED ? LO_END_SCALES | LO_END_F8 : 0);
+      if (end.ends & ~SHORT) {
         lo_wgmma_end_any(p, end, columns, s, at);
         continue;
       }
       float z[4][4];
       int left = lo_left(p.n, at.col, 32);
-      lo_wgmma_short<false>(end, columns, z, s, at);
+      lo_wgmma_short<-1>(end, columns, z, s, at);
       if (!wide)
         lo_wgmma_store(end, z, left, at);
-      else if (Core::INTEGER && end.type >= LO_TYPE_I8)
+      else if (end.type == LO_TYPE_F32)
+        lo_wgmma_store_pairs(end, z, left, at);
+      else if (Columns::SCALED && end.type >= LO_TYPE_I8)
         lo_wgmma_store_bytes(end, z, left, at);
       else if (end.type == LO_TYPE_BF16)
         lo_wgmma_store_wide<true>(end, z, left, at);

@@ -7,17 +7,17 @@
 #include "backends/cuda/gemm_wgmma.cuh"
 #include "backends/cuda/launch.h"
 
-template <int TYPE, class T, bool TRANS_A, bool TRANS_B>
+template <int TYPE, class T, bool TRANS_A, bool TRANS_B, bool PROMOTES>
 __global__ void __launch_bounds__(T::THREADS)
     wgmma_kernel(const __grid_constant__ lo_cu_boxed_gemm p) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
-  lo_gemm_wgmma<lo_wgmma_core<TYPE, T, TRANS_A, TRANS_B>, T, TRANS_A>(p);
+  lo_gemm_wgmma<lo_wgmma_core<TYPE, T, TRANS_A, TRANS_B, PROMOTES>, T, TRANS_A>(p);
 #endif
 }
 
 typedef struct wgmma_row {
   unsigned threads, shared, cluster;
-  const void *kernels[4]; /* 2 * A transposed + B transposed, or of integers whether A is u8 */
+  const void *kernels[4]; /* by order or types */
 } wgmma_row;
 
 static int launch_wgmma(const wgmma_row *row, int variant, const lo_cu_boxed_gemm *p,
@@ -30,7 +30,7 @@ static int launch_wgmma(const wgmma_row *row, int variant, const lo_cu_boxed_gem
 }
 
 #define LO_WGMMA_KERNEL(TYPE, TRANS_A, TRANS_B, ...)                                               \
-  (const void *)wgmma_kernel<TYPE, lo_wgmma_tile<__VA_ARGS__>, TRANS_A, TRANS_B>
+  (const void *)wgmma_kernel<TYPE, lo_wgmma_tile<__VA_ARGS__>, TRANS_A, TRANS_B, false>
 #define LO_WGMMA_ROW(NAME, GROUPS, TALL, BN, STAGES, CLUSTER, ...)                                 \
   {lo_wgmma_tile<GROUPS, TALL, BN, STAGES, CLUSTER>::THREADS,                                      \
    lo_wgmma_tile<GROUPS, TALL, BN, STAGES, CLUSTER>::BYTES,                                        \

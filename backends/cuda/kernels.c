@@ -82,6 +82,10 @@ static int run_wgmma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
     return lo_cu_run_wgmma_bf16(number, &boxed, grid, stream);
   case LO_KIND_TF32:
     return lo_cu_run_wgmma_tf32(number, &boxed, grid, stream);
+  case LO_KIND_F8:
+    return lo_cu_run_wgmma_f8(number, &boxed, grid, stream);
+  case LO_KIND_F8_FAST:
+    return lo_cu_run_wgmma_f8_fast(number, &boxed, grid, stream);
   default:
     return lo_cu_run_wgmma_int8(number, &boxed, grid, stream);
   }
@@ -260,6 +264,7 @@ enum {
 #define WGMMA_16   .unit = LO_UNIT_F16_WGMMA, .kinds = HALVES, .orders = LO_ORDER_ALL
 #define WGMMA_TF32 .unit = LO_UNIT_TF32_WGMMA, .kinds = LO_KIND_TF32, .orders = LO_ORDER_NT
 #define WGMMA_8    .unit = LO_UNIT_INT8_WGMMA, .kinds = LO_KIND_INT8, .orders = LO_ORDER_NT
+#define WGMMA_F8   .unit = LO_UNIT_F8_WGMMA, .orders = LO_ORDER_NT
 #define TRIPLE                                                                                     \
   .unit = LO_UNIT_TRIPLE, .kinds = LO_KIND_F32, .orders = LO_ORDER_ALL, .from = 80, .to = LATEST
 #define TRIPLE_WGMMA                                                                               \
@@ -327,7 +332,10 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #define X(NAME, ...)                                                                               \
   WGMMA("wgmma_" #NAME, WGMMA_##NAME, 2, __VA_ARGS__, WGMMA_16, CHUNKS)                            \
   WGMMA("wgmma_tf32_" #NAME, WGMMA_##NAME, 4, __VA_ARGS__, WGMMA_TF32, CHUNKS)                     \
-  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)
+  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)                         \
+  WGMMA("wgmma_f8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_F8, .kinds = LO_KIND_F8, CHUNKS)     \
+  WGMMA("wgmma_f8_fast_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_F8, .kinds = LO_KIND_F8_FAST,   \
+        CHUNKS)
   LO_CU_WGMMA_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \

@@ -16,6 +16,7 @@ typedef struct lo_cu_grid {
   unsigned threads;
   unsigned shared;               /* bytes of dynamic shared memory */
   unsigned cluster_x, cluster_y; /* blocks of a cluster, from Hopper on; 0: none */
+  int follows; /* lo_cu_launch's: it may start before the launch before it has ended */
 } lo_cu_grid;
 
 /* Launches without touching the thread's last error. `params` points to the kernel's one argument,
@@ -59,12 +60,16 @@ int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* op(A) and op(B) run along k. */
 int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* Row `number` of LO_CU_WGMMA_TILES. */
+/* Row `number` of LO_CU_WGMMA_TILES; fast: sums of 8-bit floats as the tensor cores keep them. */
 int lo_cu_run_wgmma_f16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_wgmma_bf16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_wgmma_tf32(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_wgmma_int8(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_wgmma_f8(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_wgmma_f8_fast(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
+/* Copies rows of elements as they are, or of 8 bits as 16. */
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_widen(const lo_cu_align *p, lo_cu_grid grid, void *stream);
 /* number: of LO_CU_TRIPLE_TILES; below 0: wgmma's. */
 int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* The tiles of LO_CU_SLICED_TILES. type: LO_SLICED_ */

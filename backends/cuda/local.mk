@@ -22,6 +22,9 @@ EXTRA_DIST += \
 	%D%/gemm_simt.cuh \
 	%D%/gemm_wgmma_bf16.cu \
 	%D%/gemm_wgmma_f16.cu \
+	%D%/gemm_wgmma_f8.cu \
+	%D%/gemm_wgmma_f8.cuh \
+	%D%/gemm_wgmma_f8_fast.cu \
 	%D%/gemm_wgmma_int8.cu \
 	%D%/gemm_wgmma_tf32.cu \
 	%D%/gemm_wgmma.cuh \
@@ -74,6 +77,8 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_sliced.cu \
 	%D%/gemm_wgmma_bf16.cu \
 	%D%/gemm_wgmma_f16.cu \
+	%D%/gemm_wgmma_f8.cu \
+	%D%/gemm_wgmma_f8_fast.cu \
 	%D%/gemm_wgmma_int8.cu \
 	%D%/gemm_wgmma_tf32.cu \
 	%D%/kernels.c \

@@ -216,6 +216,7 @@ template <class Work> LO_FN float take_row(Work &w, float grad_scale, row_count 
 template <int THREADS, int QUADS, bool HELD, int BLOCKS>
 __global__ void __launch_bounds__(256, BLOCKS)
     cross_entropy_kernel(const __grid_constant__ lo_cu_cross_entropy p) {
+  lo_follow();
   LO_TEAM_SHARED
   __shared__ int shared_ints[8];
   __shared__ double shared_doubles[8];
@@ -279,6 +280,7 @@ LO_FN float mse_element(float y, float t, float scale, float &sum) {
 }
 
 __global__ void __launch_bounds__(256) mse_kernel(const __grid_constant__ lo_cu_mse p) {
+  lo_follow();
   __shared__ float shared[8];
   __shared__ double shared_doubles[8];
   float scale = (float)(2 * p.r * lo_scalar_double(p.grad_scale)), sum = 0;

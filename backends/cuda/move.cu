@@ -58,7 +58,8 @@ LO_FN void store_number(const lo_cu_view &v, lo_i64 at, number n) {
 }
 
 LO_FN bool is_float(int type) {
-  return type == LO_TYPE_F32 || type == LO_TYPE_F16 || type == LO_TYPE_BF16;
+  return type == LO_TYPE_F32 || type == LO_TYPE_F16 || type == LO_TYPE_BF16 ||
+         type >= LO_TYPE_F8E4M3;
 }
 
 /* The row of x for a row of y; -1 where the index is out of range, which is reported once a row. */
@@ -71,6 +72,7 @@ LO_FN lo_i64 source_row(const lo_cu_copy &p, lo_i64 row, bool first) {
 }
 
 __global__ void __launch_bounds__(256) convert_kernel(const __grid_constant__ lo_cu_copy p) {
+  lo_follow();
   bool floats = is_float(p.x.type) && is_float(p.y.type);
   for (lo_quads q = lo_quads_of(p.y.rows, p.y.cols); q.at < q.total; q.at += q.step) {
     lo_i64 row = lo_quad_row(q), col = (q.at - row * q.per_row) * 4;
@@ -98,6 +100,7 @@ int lo_cu_run_convert(const lo_cu_copy *p, lo_cu_grid grid, void *stream) {
 /* Views are of elements V here: the host has divided columns, strides and places. */
 template <class V>
 __global__ void __launch_bounds__(256) move_kernel(const __grid_constant__ lo_cu_copy p) {
+  lo_follow();
   lo_i64 total = p.y.rows * p.y.cols, step = (lo_i64)gridDim.x * blockDim.x;
   for (lo_i64 at = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x; at < total; at += step) {
     lo_i64 row = p.y.rows == 1 ? 0 : at / p.y.cols, col = at - row * p.y.cols;
@@ -121,6 +124,7 @@ int lo_cu_run_move(const lo_cu_copy *p, int width, lo_cu_grid grid, void *stream
  * so that a column finds 32 banks. */
 template <class V>
 __global__ void __launch_bounds__(256) transpose_kernel(const __grid_constant__ lo_cu_copy p) {
+  lo_follow();
   __shared__ V tile[32][33];
   int x = threadIdx.x % 32, y = threadIdx.x / 32;
   lo_i64 across = (p.x.cols + 31) / 32, tiles = across * ((p.x.rows + 31) / 32);
@@ -157,6 +161,7 @@ LO_FN number fill_number(const lo_cu_fill &p) {
 }
 
 __global__ void __launch_bounds__(256) fill_kernel(const __grid_constant__ lo_cu_fill p) {
+  lo_follow();
   number n = fill_number(p);
   float4 f = make_float4(n.f, n.f, n.f, n.f);
   for (lo_quads q = lo_quads_of(p.y.rows, p.y.cols); q.at < q.total; q.at += q.step) {

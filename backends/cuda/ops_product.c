@@ -14,6 +14,7 @@ static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inn
                          extent,
                          m->stride,
                          m->batch == 1 ? 0 : m->batch_stride,
+                         m->type,
                          k_inner,
                          lo_cuda_aligned(m, 4),
                          lo_cuda_aligned(m, 16 / (int)layerops_type_size(m->type))};
@@ -33,7 +34,7 @@ static lo_cu_beside beside(const layerops_matrix *m, lo_cu_output *c) {
 
 static lo_cu_factor factor(const layerops_scalar *s) {
   lo_cu_scalar all = lo_cuda_scalar(s);
-  return (lo_cu_factor){all.p, (float)all.value};
+  return (lo_cu_factor){.p = all.p, .value = (float)all.value};
 }
 
 static int ends_of(const lo_cu_epilogue *e) {
@@ -41,7 +42,32 @@ static int ends_of(const lo_cu_epilogue *e) {
   bool straight = e->activation == LAYEROPS_IDENTITY || e->activation == LAYEROPS_RELU;
   return (straight ? 0 : LO_END_ACTIVATION) | (e->beta.p || e->beta.value != 0 ? LO_END_BETA : 0) |
          (e->preact.p ? LO_END_PREACT : 0) | (e->residual.p ? LO_END_RESIDUAL : 0) |
-         (e->derivative == LAYEROPS_IDENTITY ? 0 : LO_END_DERIVATIVE);
+         (e->derivative == LAYEROPS_IDENTITY ? 0 : LO_END_DERIVATIVE) |
+         (e->c.type >= LAYEROPS_F8E4M3 ? LO_END_F8 : 0);
+}
+
+/* Where nothing follows that could make a small error of the activation large beside what is
+ * stored. */
+static int activation_of(const lo_cu_epilogue *e) {
+  if (e->c.type == LAYEROPS_F32 || e->ends & (LO_END_RESIDUAL | LO_END_DERIVATIVE))
+    return e->activation;
+  switch (e->activation) {
+  case LAYEROPS_GELU: /* 8 bits may be any small numbers, divided by a scale */
+    return e->c.type == LAYEROPS_F16 ? LO_ACT_GELU_F16 : LO_ACT_GELU_BF16;
+  case LAYEROPS_SILU:
+    return LO_ACT_SILU_16;
+  default:
+    return e->activation;
+  }
+}
+
+/* Sums of floats: one scale for each operand is a factor of alpha. */
+static void scale_floats(lo_cu_epilogue *e) {
+  if (!e->scale_a.p && !e->scale_b.p) return;
+  if ((!e->scale_a.p || e->scale_a.one) && (!e->scale_b.p || e->scale_b.one))
+    e->alpha.scaled = 1;
+  else
+    e->ends |= LO_END_SCALES;
 }
 
 /* All but what is of 8-bit integers alone. */
@@ -61,6 +87,7 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
   out->slope = e->slope;
   out->derivative_slope = e->derivative_slope;
   out->ends = ends_of(out);
+  out->activation = activation_of(out);
 }
 
 static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
@@ -77,43 +104,65 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
   return LAYEROPS_OK;
 }
 
-/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one. */
-static void move_operand(const layerops_matrix *m, lo_cu_operand *o, lo_cu_align *align,
-                         char **memory) {
-  int64_t size = (int64_t)layerops_type_size(m->type), row = m->cols * size;
+/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one, and
+ * elements of that type. */
+static void move_operand(const layerops_matrix *m, layerops_type type, lo_cu_operand *o,
+                         lo_cu_align *align, char **memory) {
+  int64_t from = (int64_t)lo_type_bytes(m->type), size = (int64_t)lo_type_bytes(type);
+  int64_t row = m->cols * size;
   lo_cu_rows *r = &align->operands[align->count++];
   *r = (lo_cu_rows){.from = o->p,
                     .to = *memory,
                     .rows = m->rows,
                     .batch = m->batch,
-                    .bytes = row,
-                    .stride = m->stride * size,
-                    .batch_stride = m->batch_stride * size,
+                    .bytes = m->cols * from,
+                    .stride = m->stride * from,
+                    .batch_stride = m->batch_stride * from,
                     .pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK,
-                    .lanes = 1};
-  while (r->lanes < 256 && LO_CUDA_CHUNK * LO_CU_ROW_CHUNKS * r->lanes < row) r->lanes *= 2;
+                    .lanes = 1,
+                    .type = m->type,
+                    .to_type = type};
+  while (r->lanes < 256 && LO_CUDA_CHUNK * LO_CU_ROW_CHUNKS * r->lanes < r->bytes) r->lanes *= 2;
   *memory += round_up(r->rows * r->batch * r->pitch);
   o->p = r->to;
+  o->type = type;
   o->stride = r->pitch / size;
   o->batch_stride = m->batch == 1 ? 0 : m->rows * o->stride;
   o->vector = o->vector8 = 1;
 }
 
-static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
-                                     const lo_cuda_kernel *k, lo_cu_gemm *g, char *memory,
-                                     const char *what) {
-  lo_cu_align align = {.element = (int)layerops_type_size(p->a.type)};
-  int64_t threads = 0, each = LO_CUDA_CHUNK / align.element;
-  if (lo_cuda_is_copied(p, &p->a, k)) move_operand(&p->a, &g->a, &align, &memory);
-  if (lo_cuda_is_copied(p, &p->b, k)) move_operand(&p->b, &g->b, &align, &memory);
-  if (!align.count) return LAYEROPS_OK;
-  if (k->direct) g->k = lo_ceil_div(p->k, each) * each; /* zeros count for nothing */
-  for (int i = 0; i < align.count; i++) {
-    const lo_cu_rows *r = &align.operands[i];
+typedef int run_copies(const lo_cu_align *p, lo_cu_grid grid, void *stream);
+static layerops_status run_moves(layerops_context *ctx, const lo_cu_align *align, run_copies *run,
+                                 const char *what) {
+  int64_t threads = 0;
+  if (!align->count) return LAYEROPS_OK;
+  for (int i = 0; i < align->count; i++) {
+    const lo_cu_rows *r = &align->operands[i];
     if (r->rows * r->batch * r->lanes > threads) threads = r->rows * r->batch * r->lanes;
   }
   lo_cu_grid grid = lo_cuda_grid(ctx, threads);
-  return lo_cuda_check(ctx, lo_cu_run_align(&align, grid, lo_cuda(ctx)->stream), what);
+  return lo_cuda_check(ctx, run(align, grid, lo_cuda(ctx)->stream), what);
+}
+
+/* Operands that are copied as they are have elements of one size. */
+static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
+                                     const lo_cuda_kernel *k, lo_cu_gemm *g, char *memory,
+                                     const char *what) {
+  const layerops_matrix *operands[] = {&p->a, &p->b};
+  lo_cu_operand *taken[] = {&g->a, &g->b};
+  lo_cu_align aligned = {0}, widened = {0};
+  for (int i = 0; i < 2; i++) {
+    const layerops_matrix *m = operands[i];
+    layerops_type type = lo_cuda_type_in(p, m, k);
+    if (!lo_cuda_is_copied(p, m, k)) continue;
+    if (type == m->type) aligned.element = (int)lo_type_bytes(type);
+    move_operand(m, type, taken[i], type == m->type ? &aligned : &widened, &memory);
+  }
+  if (!aligned.count && !widened.count) return LAYEROPS_OK;
+  int64_t each = LO_CUDA_CHUNK / (int64_t)lo_type_bytes(taken[0]->type);
+  if (k->direct) g->k = lo_ceil_div(p->k, each) * each; /* zeros count for nothing */
+  LO_TRY(run_moves(ctx, &aligned, lo_cu_run_align, what));
+  return run_moves(ctx, &widened, lo_cu_run_widen, what);
 }
 
 layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
@@ -142,6 +191,7 @@ layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
   g.e.scale_b = vector(&p->scale_b);
   g.e.zero_a = vector(&p->zero_a);
   g.e.scale_c = vector(&p->scale_c);
+  if (p->a.type != LAYEROPS_I8 && p->a.type != LAYEROPS_U8) scale_floats(&g.e);
   LO_TRY(move_operands(ctx, p, plan->kernel, &g, memory + plan->copies, what));
   return launch(ctx, plan, &g, what);
 }

@@ -20,6 +20,7 @@ LO_FN float sgd_element(const sgd_numbers &s, bool nesterov, bool velocity, floa
 }
 
 __global__ void __launch_bounds__(256) sgd_kernel(const __grid_constant__ lo_cu_sgd p) {
+  lo_follow();
   sgd_numbers s = {lo_scalar_float(p.lr), lo_scalar_float(p.momentum),
                    lo_scalar_float(p.weight_decay)};
   bool has_v = p.velocity.p != 0;
@@ -73,6 +74,7 @@ LO_FN float adam_element(const adam_numbers &a, float w, float g, float &m, floa
 }
 
 __global__ void __launch_bounds__(256) adam_kernel(const __grid_constant__ lo_cu_adam p) {
+  lo_follow();
   __shared__ adam_numbers shared;
   if (threadIdx.x == 0) shared = adam_prepare(p);
   __syncthreads();

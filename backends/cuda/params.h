@@ -44,6 +44,7 @@ typedef struct lo_cu_output {
 typedef struct lo_cu_factor {
   const float *p; /* where it lies, or NULL */
   float value;
+  int scaled; /* alpha: times the scales of op(A) and op(B), one number each */
 } lo_cu_factor;
 
 /* What a product ends with, but for scales, alpha, a bias and ReLU, of which most end with no more;
@@ -54,8 +55,13 @@ enum {
   LO_END_BETA = 4,
   LO_END_PREACT = 8,
   LO_END_DERIVATIVE = 16,
-  LO_END_RESIDUAL = 32
+  LO_END_RESIDUAL = 32,
+  LO_END_SCALES = 64, /* sums of floats, scaled by row or column */
+  LO_END_F8 = 128     /* C is of 8-bit floats */
 };
+
+/* Activations of what is stored with 16 bits or less (prelude.cuh). */
+enum { LO_ACT_GELU_F16 = 16, LO_ACT_GELU_BF16, LO_ACT_SILU_16 };
 
 /* See common/product.h for the formula. What most products have comes first: each line of a
  * kernel's parameters that is touched costs a trip to memory. */
@@ -64,7 +70,7 @@ typedef struct lo_cu_epilogue {
   int ends; /* LO_END_ */
   int activation;
   lo_cu_factor alpha;
-  lo_cu_vector bias, scale_a, scale_b, zero_a, scale_c; /* scales and zeros: 8-bit integers */
+  lo_cu_vector bias, scale_a, scale_b, zero_a, scale_c; /* all but the bias: of 8-bit types */
   lo_cu_factor beta;
   lo_cu_beside preact, residual, saved;
   lo_cu_vector row_sum;
@@ -77,6 +83,7 @@ typedef struct lo_cu_operand {
   const void *p;
   lo_i64 extent; /* m or n */
   lo_i64 stride, batch_stride;
+  int type;    /* LO_TYPE_ */
   int k_inner; /* 1: neighbours in memory are neighbours in k; 0: in m or n */
   int vector;  /* four neighbours may be moved at once */
   int vector8; /* 16 bytes */
@@ -118,7 +125,8 @@ typedef struct lo_cu_rows {
   void *to;
   lo_i64 rows, batch, bytes;
   lo_i64 stride, batch_stride, pitch;
-  int lanes; /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
+  int lanes;    /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
+  int type, to_type; /* elements of 8 bits are widened to 16: LO_TYPE_ */
 } lo_cu_rows;
 
 typedef struct lo_cu_align {

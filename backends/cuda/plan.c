@@ -20,17 +20,32 @@ typedef struct candidate {
   int64_t slice;
 } candidate;
 
+static bool is_f8(layerops_type type) {
+  return type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2;
+}
+
 static int kinds_of(const lo_product *p) {
+  const bool eight = lo_type_bytes(p->b.type) == 1; /* op(B) */
   switch (p->a.type) {
   case LAYEROPS_F32:
     return p->flags & LAYEROPS_ALLOW_TF32 ? LO_KIND_F32 | LO_KIND_TF32 : LO_KIND_F32;
   case LAYEROPS_F16:
-    return LO_KIND_F16;
+    return eight ? LO_KIND_F16 | LO_KIND_W8 : LO_KIND_F16;
   case LAYEROPS_BF16:
-    return LO_KIND_BF16;
+    return eight ? LO_KIND_BF16 | LO_KIND_W8 : LO_KIND_BF16;
+  case LAYEROPS_F8E4M3:
+  case LAYEROPS_F8E5M2:
+    return LO_KIND_F16 | LO_KIND_F8 | (p->flags & LAYEROPS_FAST_ACCUM ? LO_KIND_F8_FAST : 0);
   default:
     return LO_KIND_INT8;
   }
+}
+
+layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
+                              const lo_cuda_kernel *k) {
+  const bool as_it_is = k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
+  if (as_it_is || lo_type_bytes(m->type) != 1) return m->type;
+  return is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
 }
 
 /* Whole tiles, each with as much again for its columns: what any kernel stores. */
@@ -61,23 +76,25 @@ static bool is_far(const lo_product *p) {
 }
 
 static bool fits(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  if (lo_cuda_type_in(p, m, k) != m->type) return false;
   int64_t row = p->k * (int64_t)layerops_type_size(m->type);
   return !k->align || (aligned(m, k->align) && !(k->direct && row % k->align));
 }
 
 bool lo_cuda_is_copied(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  if (lo_cuda_type_in(p, m, k) != m->type) return true;
   return k->align == LO_CUDA_CHUNK && !fits(p, m, k);
 }
 
-static int64_t copy_bytes(const layerops_matrix *m) {
-  int64_t row = m->cols * (int64_t)layerops_type_size(m->type);
+static int64_t copy_bytes(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  if (!lo_cuda_is_copied(p, m, k)) return 0;
+  int64_t row = m->cols * (int64_t)lo_type_bytes(lo_cuda_type_in(p, m, k));
   int64_t pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK;
   return (m->batch * m->rows * pitch + 255) / 256 * 256;
 }
 
 int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k) {
-  return (lo_cuda_is_copied(p, &p->a, k) ? copy_bytes(&p->a) : 0) +
-         (lo_cuda_is_copied(p, &p->b, k) ? copy_bytes(&p->b) : 0);
+  return copy_bytes(p, &p->a, k) + copy_bytes(p, &p->b, k);
 }
 
 static const char *refuses_direct(const lo_product *p) {
@@ -113,7 +130,9 @@ static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo
 static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
                                      const lo_cuda_kernel *k) {
   int64_t bytes = lo_cuda_copy_bytes(p, k);
-  if (!bytes) return fits(p, &p->a, k) && fits(p, &p->b, k) ? NULL : "rows are not aligned enough";
+  if (!(lo_cuda_is_copied(p, &p->a, k) || fits(p, &p->a, k)) ||
+      !(lo_cuda_is_copied(p, &p->b, k) || fits(p, &p->b, k)))
+    return "rows are not aligned enough";
   if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
     return "copies of the operands do not fit the user's workspace";
   return bytes > LARGEST_COPIES ? "copies of the operands would need too much memory" : NULL;
@@ -198,7 +217,7 @@ static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, i
                       lo_cuda_plan *plan) {
   int kinds = kinds_of(p) & k->kinds;
   *plan = (lo_cuda_plan){.kernel = k, .split = split, .slice = slice, .bm = k->bm, .bn = k->bn};
-  plan->kind = kinds & LO_KIND_TF32 ? LO_KIND_TF32 : kinds;
+  plan->kind = kinds & LO_KIND_TF32 ? LO_KIND_TF32 : kinds; /* a kernel's kinds are one's else */
   plan->swapped = k->few && p->n < p->m;
   if (k->few && !plan->swapped) {
     plan->bm = k->bn;
@@ -320,9 +339,17 @@ static int64_t alignment_of(const lo_product *p) {
 }
 
 lo_tuned_key lo_cuda_plan_key(const lo_product *p) {
-  return (lo_tuned_key){p->m,       p->n,           p->k,      p->batch,
-                        p->trans_a, p->trans_b,     p->a.type, lo_present(&p->row_sum),
-                        p->flags,   alignment_of(p)};
+  return (lo_tuned_key){.m = p->m,
+                        .n = p->n,
+                        .k = p->k,
+                        .batch = p->batch,
+                        .trans_a = p->trans_a,
+                        .trans_b = p->trans_b,
+                        .type = p->a.type,
+                        .b_type = p->b.type,
+                        .row_sum = lo_present(&p->row_sum),
+                        .flags = p->flags,
+                        .align = alignment_of(p)};
 }
 
 static unsigned slot_of(const lo_tuned_key *k) {

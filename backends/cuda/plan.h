@@ -21,11 +21,22 @@ typedef enum lo_cuda_unit {
   LO_UNIT_F16_WGMMA,
   LO_UNIT_TF32_WGMMA,
   LO_UNIT_INT8_WGMMA,
+  LO_UNIT_F8_WGMMA,
   LO_UNITS
 } lo_cuda_unit;
 
-/* Operands' kinds, as bits; an f32 product that allows TF32 has two. */
-enum { LO_KIND_F32 = 1, LO_KIND_TF32 = 2, LO_KIND_F16 = 4, LO_KIND_BF16 = 8, LO_KIND_INT8 = 16 };
+/* Operands' kinds, as bits. A product has several where it may run in several ways: in f32 and
+ * TF32; 8-bit floats, and 8-bit elements beside a 16-bit A, as they are or widened to 16 bits. */
+enum {
+  LO_KIND_F32 = 1,
+  LO_KIND_TF32 = 2,
+  LO_KIND_F16 = 4,
+  LO_KIND_BF16 = 8,
+  LO_KIND_INT8 = 16,
+  LO_KIND_F8 = 32,
+  LO_KIND_F8_FAST = 64, /* sums as the tensor cores keep them */
+  LO_KIND_W8 = 128      /* op(A) f16 or bf16, op(B) of 8 bits */
+};
 
 /* The border on which copies of operands have their rows, in bytes. */
 enum { LO_CUDA_CHUNK = 16 };
@@ -109,6 +120,10 @@ layerops_status lo_cuda_plan_product(layerops_context *ctx, const lo_product *p,
  * are written, and the number is returned. */
 int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
                             int most);
+
+/* The type that the kernel takes an operand (of p) in: its own, or one of 16 bits. */
+layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
+                              const lo_cuda_kernel *k);
 
 /* Whether the kernel takes the operand (of p) through a copy, with rows on borders of 16 bytes and
  * zeros up to the next one. */

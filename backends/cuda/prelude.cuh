@@ -8,6 +8,16 @@
 #include "backends/cuda/params.h"
 
 #define LO_FN static __device__ __forceinline__
+
+/* Every kernel begins with this, before it touches memory: where it was launched while the one
+ * before it on the queue still ran (lo_cu_launch), that one's stores are there from here on. The
+ * next may be launched as soon as all blocks have come here. */
+LO_FN void lo_follow() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 LO_FN float lo_exp(float x) {
   return expf(x);
 }
@@ -44,6 +54,47 @@ LO_FN float lo_tanh(float x) {
   return tanhf(x);
 }
 #include "common/kernel/activation.h"
+
+/* ---- Activations of what is stored with 16 bits or less.
+ *
+ * Phi(-t) = 2^P(t), P the minimax polynomial of log2 Phi(-t) on [0, 13.05], beyond which Phi is 0 in
+ * f32: the error is 2^-12.9 of the result, a fifteenth of bf16's rounding; and on [0, 5.85], beyond
+ * which t Phi(-t) is 0 in f16 (and in 8 bits): 2^-17.7. */
+template <bool BF16> LO_FN float lo_gelu_short(float z) {
+  const float most = BF16 ? 13.05f : 5.85f;
+  float t = fminf(fabsf(z), most), p;
+  if (BF16) {
+    p = fmaf(2.82373289e-8f, t, -1.78343601e-6f);
+    p = fmaf(p, t, 4.85732053e-5f);
+    p = fmaf(p, t, -7.53863424e-4f);
+    p = fmaf(p, t, 7.47409184e-3f);
+    p = fmaf(p, t, -5.0968077e-2f);
+    p = fmaf(p, t, -0.462538153f);
+    p = fmaf(p, t, -1.14917397f);
+    p = fmaf(p, t, -1.00017142f);
+  } else {
+    p = fmaf(-1.83119369e-6f, t, 6.15367098e-5f);
+    p = fmaf(p, t, -9.30120877e-4f);
+    p = fmaf(p, t, 8.50660633e-3f);
+    p = fmaf(p, t, -5.39580286e-2f);
+    p = fmaf(p, t, -0.458465874f);
+    p = fmaf(p, t, -1.1512506f);
+    p = fmaf(p, t, -0.999995291f);
+  }
+  return fmaf(-t, lo_exp2(p), lo_at_least(z, -0.0f)); /* z Phi(z) = max(z, 0) - |z| Phi(-|z|) */
+}
+/* The argument of the exponential is off by 115 units of 2^-24 at most: 2^-17 of the result. */
+LO_FN float lo_silu_short(float z) {
+  float c = lo_at_least(z, -LO_TAIL);
+  return c * lo_rcp(1.0f + lo_exp2(-1.442695041f * c));
+}
+/* lo_activation, and those. */
+LO_FN float lo_act(int kind, float z, float slope) {
+  return kind == LO_ACT_GELU_F16    ? lo_gelu_short<false>(z)
+         : kind == LO_ACT_GELU_BF16 ? lo_gelu_short<true>(z)
+         : kind == LO_ACT_SILU_16   ? lo_silu_short(z)
+                                    : lo_activation(kind, z, slope);
+}
 
 #define LO_INFINITY __int_as_float(0x7f800000)
 
@@ -100,9 +151,50 @@ LO_FN uint2 lo_to_16x4(float4 v, int bf16) {
                     lo_to_16(v.z, bf16) | (unsigned)lo_to_16(v.w, bf16) << 16);
 }
 
+/* ---- 8-bit floats: rounded to nearest even; too large ones, infinity too, become the largest. */
+LO_FN float lo_from_f8(unsigned code, int e5m2) {
+  if (e5m2) return lo_from_f16((unsigned short)(code << 8));
+  /* a f16 of 2^-8 times the value */
+  float f = 256.0f * lo_from_f16((unsigned short)((code & 0x80) << 8 | (code & 0x7f) << 7));
+  return (code & 0x7f) == 0x7f ? __int_as_float(0x7fffffff) : f;
+}
+LO_FN unsigned lo_to_f8(float f, int e5m2) {
+  int digits = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, most = e5m2 ? 0x7b : 0x7e;
+  float largest = e5m2 ? 57344.0f : 448.0f;
+  unsigned bits = __float_as_uint(f), sign = bits >> 24 & 0x80;
+  float size = fabsf(f);
+  if (size != size) return sign | 0x7f;
+  if (size >= largest) return sign | most;
+  if (size < __uint_as_float((unsigned)(128 - bias) << 23)) /* in units of the subnormal numbers */
+    return sign |
+           (unsigned)__float2int_rn(size * __uint_as_float((unsigned)(126 + bias + digits) << 23));
+  bits &= 0x7fffffffu;
+  bits += (1u << (22 - digits)) - 1 + (bits >> (23 - digits) & 1);
+  return sign | ((bits >> (23 - digits)) - ((127u - bias) << digits));
+}
+/* Four of them, the first in the low byte. */
+LO_FN unsigned lo_to_f8x4(float4 f, int e5m2) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short low, high;
+  if (e5m2)
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %3, %2;\n\tcvt.rn.satfinite.e5m2x2.f32 %1, %5, %4;"
+        : "=h"(low), "=h"(high)
+        : "f"(f.x), "f"(f.y), "f"(f.z), "f"(f.w));
+  else
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %3, %2;\n\tcvt.rn.satfinite.e4m3x2.f32 %1, %5, %4;"
+        : "=h"(low), "=h"(high)
+        : "f"(f.x), "f"(f.y), "f"(f.z), "f"(f.w));
+  return low | (unsigned)high << 16;
+#endif
+  return lo_to_f8(f.x, e5m2) | lo_to_f8(f.y, e5m2) << 8 | lo_to_f8(f.z, e5m2) << 16 |
+         lo_to_f8(f.w, e5m2) << 24;
+}
+
 /* ---- Elements of float views, by place in elements from the view's start. */
 LO_FN float lo_load(const lo_cu_view &v, lo_i64 at) {
   if (v.type == LO_TYPE_F32) return ((const float *)v.p)[at];
+  if (v.type >= LO_TYPE_F8E4M3)
+    return lo_from_f8(((const unsigned char *)v.p)[at], v.type == LO_TYPE_F8E5M2);
   return lo_from_16(((const unsigned short *)v.p)[at], v.type == LO_TYPE_BF16);
 }
 /* To the nearest 8-bit integer, ties to even; saturates, NaN becomes 0. The low byte counts. */
@@ -110,11 +202,16 @@ LO_FN int lo_to_8(float f, int is_unsigned) {
   int low = is_unsigned ? 0 : -128, i = __float2int_rn(f);
   return i < low ? low : i > low + 255 ? low + 255 : i;
 }
+/* Of any 8-bit type. */
+LO_FN unsigned char lo_to_byte(float f, int type) {
+  return (unsigned char)(type >= LO_TYPE_F8E4M3 ? lo_to_f8(f, type == LO_TYPE_F8E5M2)
+                                                : (unsigned)lo_to_8(f, type == LO_TYPE_U8));
+}
 LO_FN void lo_store(const lo_cu_view &v, lo_i64 at, float f) {
   if (v.type == LO_TYPE_F32)
     ((float *)v.p)[at] = f;
   else if (v.type >= LO_TYPE_I8)
-    ((unsigned char *)v.p)[at] = (unsigned char)lo_to_8(f, v.type == LO_TYPE_U8);
+    ((unsigned char *)v.p)[at] = lo_to_byte(f, v.type);
   else
     ((unsigned short *)v.p)[at] = lo_to_16(f, v.type == LO_TYPE_BF16);
 }
@@ -135,6 +232,10 @@ LO_FN unsigned lo_to_8x4(float4 f, int is_unsigned) {
         : "r"(w), "r"(z), "r"(y), "r"(x));
   return u;
 }
+LO_FN unsigned lo_to_bytes(float4 f, int type) {
+  return type >= LO_TYPE_F8E4M3 ? lo_to_f8x4(f, type == LO_TYPE_F8E5M2)
+                                : lo_to_8x4(f, type == LO_TYPE_U8);
+}
 
 /* The quad moves on by one, so that a rolled loop of four steps can work on its first element: code
  * for one element, and no register is indexed. */
@@ -149,6 +250,12 @@ LO_FN void lo_rotate(float4 &v, float last) {
 LO_FN float4 lo_load4(const lo_cu_view &v, lo_i64 at, int count) {
   if (v.vector && count >= 4) {
     if (v.type == LO_TYPE_F32) return *(const float4 *)((const float *)v.p + at);
+    if (v.type >= LO_TYPE_F8E4M3) {
+      unsigned u = *(const unsigned *)((const unsigned char *)v.p + at);
+      int e5m2 = v.type == LO_TYPE_F8E5M2;
+      return make_float4(lo_from_f8(u & 255, e5m2), lo_from_f8(u >> 8 & 255, e5m2),
+                         lo_from_f8(u >> 16 & 255, e5m2), lo_from_f8(u >> 24, e5m2));
+    }
     return lo_from_16x4(*(const uint2 *)((const unsigned short *)v.p + at), v.type == LO_TYPE_BF16);
   }
   float4 f = make_float4(0, 0, 0, 0);
@@ -175,7 +282,7 @@ LO_FN void lo_store4(const lo_cu_view &v, lo_i64 at, int count, float4 f) {
     if (v.type == LO_TYPE_F32)
       lo_store_words((float *)v.p + at, f);
     else if (v.type >= LO_TYPE_I8)
-      *(unsigned *)((unsigned char *)v.p + at) = lo_to_8x4(f, v.type == LO_TYPE_U8);
+      *(unsigned *)((unsigned char *)v.p + at) = lo_to_bytes(f, v.type);
     else
       lo_store_words((unsigned short *)v.p + at, lo_to_16x4(f, v.type == LO_TYPE_BF16));
     return;

@@ -67,35 +67,60 @@ void lo_cu_forget(lo_cu_keeper *k) {
   k->first = k->last = NULL;
 }
 
+/* Whether kernels may be launched while the one before still runs: their code must wait for it
+ * (lo_follow), and the driver must know how to capture such launches. */
+static int follows(int *yes) {
+  enum { DEVICES = 64, UNKNOWN = 0, NO, YES };
+  static int known[DEVICES];
+  int device, driver, architecture, error = cudaGetDevice(&device);
+  *yes = 0;
+  if (error || device >= DEVICES) return error;
+  int state = __atomic_load_n(&known[device], __ATOMIC_RELAXED);
+  if (state == UNKNOWN) {
+    error = cudaDriverGetVersion(&driver);
+    if (!error) error = lo_cu_code_architecture(&architecture);
+    if (error) return error;
+    state = driver >= 12030 && architecture >= 90 ? YES : NO;
+    __atomic_store_n(&known[device], state, __ATOMIC_RELAXED);
+  }
+  *yes = state == YES;
+  return error;
+}
+
 int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_t bytes,
                   void *stream) {
   void *arguments[] = {(void *)params};
   const unsigned declared = 8 * 1024; /* at most */
   int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
+  if (!error) error = follows(&grid.follows);
   if (error) return error;
   if (keeper) keep(kernel, grid, params, bytes);
-  dim3 blocks((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z);
-  if (grid.cluster_x * grid.cluster_y <= 1)
-    return cudaLaunchKernel(kernel, blocks, dim3(grid.threads), arguments, grid.shared,
-                            (cudaStream_t)stream);
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = grid.cluster_x;
-  cluster.val.clusterDim.y = grid.cluster_y;
-  cluster.val.clusterDim.z = 1;
+  cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
+  config.gridDim = dim3((unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z);
   config.blockDim = dim3(grid.threads);
   config.dynamicSmemBytes = grid.shared;
   config.stream = (cudaStream_t)stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  if (grid.follows) {
+    cudaLaunchAttribute *a = &attributes[config.numAttrs++];
+    a->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a->val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (grid.cluster_x * grid.cluster_y > 1) {
+    cudaLaunchAttribute *a = &attributes[config.numAttrs++];
+    a->id = cudaLaunchAttributeClusterDimension;
+    a->val.clusterDim.x = grid.cluster_x;
+    a->val.clusterDim.y = grid.cluster_y;
+    a->val.clusterDim.z = 1;
+  }
   return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
 /* ---- Sums over rows: 32 columns and a run of rows a block; eight rows are read at a time. */
 __global__ void __launch_bounds__(256)
     column_parts_kernel(const __grid_constant__ lo_cu_column_sum p) {
+  lo_follow();
   __shared__ float shared[8][33];
   int x = threadIdx.x % 32, y = threadIdx.x / 32;
   lo_i64 tiles = (p.x.cols + 31) / 32;
@@ -118,6 +143,7 @@ __global__ void __launch_bounds__(256)
 
 __global__ void __launch_bounds__(256)
     column_finish_kernel(const __grid_constant__ lo_cu_column_sum p) {
+  lo_follow();
   float beta = lo_scalar_float(p.beta);
   lo_i64 step = (lo_i64)gridDim.x * blockDim.x;
   for (lo_i64 col = (lo_i64)blockIdx.x * blockDim.x + threadIdx.x; col < p.x.cols; col += step) {

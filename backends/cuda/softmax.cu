@@ -9,6 +9,7 @@
 template <int THREADS, int QUADS, bool HELD, int BLOCKS>
 __global__ void __launch_bounds__(256, BLOCKS)
     softmax_kernel(const __grid_constant__ lo_cu_softmax p) {
+  lo_follow();
   LO_TEAM_SHARED
   lo_team<THREADS> t(shared_floats, shared_peaks);
   typedef lo_line<THREADS, QUADS> line;

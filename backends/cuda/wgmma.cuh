@@ -11,8 +11,18 @@
 
 #define LO_PANEL 8192
 
-/* Types of operands; u8: A unsigned, B signed. */
-enum { LO_WGMMA_F16, LO_WGMMA_BF16, LO_WGMMA_TF32, LO_WGMMA_S8, LO_WGMMA_U8 };
+/* Types of operands; U8: A unsigned, B signed; of 8-bit floats A's first. */
+enum {
+  LO_WGMMA_F16,
+  LO_WGMMA_BF16,
+  LO_WGMMA_TF32,
+  LO_WGMMA_S8,
+  LO_WGMMA_U8,
+  LO_WGMMA_E4M3_E4M3,
+  LO_WGMMA_E4M3_E5M2,
+  LO_WGMMA_E5M2_E4M3,
+  LO_WGMMA_E5M2_E5M2
+};
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 LO_FN void lo_wgmma_fence() {
@@ -99,6 +109,12 @@ LO_WGMMA_ORDERS(LO_WGMMA_BF16, ".f32.bf16.bf16")
 LO_WGMMA_SIZES(LO_WGMMA_TF32, float, "+f", "k8", ".f32.tf32.tf32", false, true, ", 1, 1")
 LO_WGMMA_SIZES(LO_WGMMA_S8, int, "+r", "k32", ".s32.s8.s8", false, true, "")
 LO_WGMMA_SIZES(LO_WGMMA_U8, int, "+r", "k32", ".s32.u8.s8", false, true, "")
+#define LO_WGMMA_F8(A, B, NAMES)                                                                   \
+  LO_WGMMA_SIZES(LO_WGMMA_##A##_##B, float, "+f", "k32", ".f32" NAMES, false, true, ", 1, 1")
+LO_WGMMA_F8(E4M3, E4M3, ".e4m3.e4m3")
+LO_WGMMA_F8(E4M3, E5M2, ".e4m3.e5m2")
+LO_WGMMA_F8(E5M2, E4M3, ".e5m2.e4m3")
+LO_WGMMA_F8(E5M2, E5M2, ".e5m2.e5m2")
 #endif
 
 #endif

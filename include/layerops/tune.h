@@ -23,6 +23,8 @@ typedef struct layerops_tuned {
   int32_t parts, rule_parts;        /* in so many parts of k */
   double seconds, rule_seconds;     /* what they take, with operands that no cache holds */
   const char *reason;               /* NULL, or why the product was left untuned */
+  layerops_type b_type;             /* of B */
+  int32_t reserved;
 } layerops_tuned;
 
 /* `product` and its texts are valid until it returns. */
