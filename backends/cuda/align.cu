@@ -81,6 +81,7 @@ __global__ void __launch_bounds__(256) align_kernel(const __grid_constant__ lo_c
   lo_follow();
   each_chunk<E>(p.operands[blockIdx.y],
                 [](char *to, lo_i64 at, uint4 bytes) { *(uint4 *)(to + at) = bytes; });
+  lo_lead();
 }
 
 /* Four elements of 8 bits, all of which a 16-bit float holds exactly. */
@@ -104,6 +105,7 @@ __global__ void __launch_bounds__(256) widen_kernel(const __grid_constant__ lo_c
     q[0] = make_uint4(a.x, a.y, b.x, b.y);
     if (2 * at + 16 < o.pitch) q[1] = make_uint4(c.x, c.y, d.x, d.y);
   });
+  lo_lead();
 }
 
 int lo_cu_run_align(const lo_cu_align *p, lo_cu_grid grid, void *stream) {

@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(T::THREADS, BLOCKS)
   if (lo_scalar_float(p.e.alpha) == 0.0f) it.steps = 0;
   lo_simt_core<float, T> core;
   lo_main_loop(core, shared, it);
+  lo_lead();
   lo_ending end = lo_ending_of(p.e, 0, false);
   core.drain(shared, [&](int r, int c, float4 quad) {
     if (row0 + r < p.m) lo_finish_quad(end, columns.template at<4>(c), quad, row0 + r, col0 + c, 4);

@@ -42,6 +42,33 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
+static const double cluster_meeting = 3500, follows = 3000; /* a launch behind another */
+
+lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
+  enum { LARGEST_CLUSTER = 8 };
+  const lo_cuda_tail none = {0};
+  const lo_cuda_time time = lo_cuda_time_of(k);
+  int64_t slots = (int64_t)s->device->sms * lo_cuda_resident(s->architecture, k);
+  int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn), left = tiles % slots;
+  int64_t steps = lo_ceil_div(p->k, k->bk);
+  if (!k->boxes || !k->meets || p->batch > 1 || p->flags & LAYEROPS_BATCH_INVARIANT ||
+      tiles < slots || !left || s->forced_split)
+    return none;
+  lo_cuda_tail best = none;
+  double gain = 0;
+  for (int split = 2; split <= LARGEST_CLUSTER; split++) {
+    int64_t each = lo_ceil_div(steps, split);
+    if (left > clusters_at_once(s->device->sms, lo_cuda_resident(s->architecture, k), split) ||
+        lo_ceil_div(steps, each) != split)
+      continue;
+    double gained = (double)(steps - each) * time.wait - time.fixed - cluster_meeting - follows;
+    if (gained <= gain) continue;
+    gain = gained;
+    best = (lo_cuda_tail){left, each * k->bk, split};
+  }
+  return best;
+}
+
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the bytes of the
  * second-level cache and of device memory, and the waiting of its blocks overlap: the longest
  * counts. Parts of k end with a block that waits for the others and adds what they stored. Copies
@@ -49,7 +76,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 2620, each_part = 671, cluster_meeting = 3500, copied_a_clock = 13.4;
+  const double meeting = 2620, each_part = 671, copied_a_clock = 13.4;
   const double part_output = 0.027; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
   const double bytes_a_clock = k->boxes ? 54.3 : 64, launch = k->boxes ? 4130 : 3520;
@@ -67,6 +94,8 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
     rounds = ceil(blocks / split / clusters_at_once(s->device->sms, resident, split));
     each = fmax(each, rounds);
   }
+  const lo_cuda_tail tail = split == 1 ? lo_cuda_tail_of(s, p, k) : (lo_cuda_tail){0};
+  if (tail.tiles) rounds = each = rounds - 1 + 1.0 / tail.split;
   double steps = (double)lo_ceil_div(slice, k->bk);
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
@@ -82,7 +111,9 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   cost += (output + (p->n % (k->boxes ? 8 : 4) ? ragged : 0)) * each * bm * bn;
   double copied = (double)lo_cuda_copy_bytes(p, k);
   if (copied > 0) cost += launch + 2 * copied / (sms * copied_a_clock);
-  if (split > 1 && k->meets)
+  if (tail.tiles)
+    cost += time.fixed + cluster_meeting + follows;
+  else if (split > 1 && k->meets)
     cost += cluster_meeting;
   else if (split > 1)
     cost += meeting + (each_part + part_output * bm * bn) * split +

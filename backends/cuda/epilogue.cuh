@@ -410,18 +410,27 @@ LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(__fmul_rn(a[n], c.scale[v]), (float)sums[n][v]);
 }
 
-/* Only products of 8-bit integers end in such. */
-template <int N, int V> LO_FN void lo_divide_all(const lo_divisor &d, float (&z)[N][V]) {
-  if (d.ordinary) {
-    LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
-    return;
-  }
+/* ---- Quotients, which are stored in 8 bits: by any number, by the ordinary ones for integers, and
+ * for 8-bit floats, which are rounded once more than they need be. */
+template <int N, int V> LO_FN void lo_divide_any(const lo_divisor &d, float (&z)[N][V]) {
 #pragma unroll 1
   for (int i = 0; i < N; i++) {
 #pragma unroll
     for (int v = 0; v < V; v++) z[0][v] = __fdiv_rn(z[0][v], d.s);
     lo_turn<1>(z);
   }
+}
+template <int N, int V> LO_FN void lo_divide_all(const lo_divisor &d, float (&z)[N][V]) {
+  if (d.ordinary)
+    LO_EACH_ELEMENT z[n][v] = lo_quotient(d, z[n][v]);
+  else
+    lo_divide_any(d, z);
+}
+template <int N, int V> LO_FN void lo_divide_floats(const lo_divisor &d, float (&z)[N][V]) {
+  if (d.ordinary)
+    LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], d.r);
+  else
+    lo_divide_any(d, z);
 }
 template <int N, int V, int STEP>
 LO_FN void lo_put_integers(const float (&z)[N][V], char *p, lo_i64 step, int type,
@@ -464,14 +473,6 @@ LO_FN void lo_scale_floats(const lo_cu_epilogue &e, float (&z)[N][V], const lo_p
 #pragma unroll
   for (int v = 0; v < V; v++) b[v] = v < at.count ? lo_scale_of(e, at.col + v) : 1.0f;
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], __fmul_rn(a[n], b[v]));
-}
-/* Quotients that 8-bit floats are made of: rounded once more than they need be. */
-template <int N, int V> LO_FN void lo_divide_floats(const lo_divisor &d, float (&z)[N][V]) {
-  if (d.ordinary) {
-    LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], d.r);
-  } else {
-    LO_EACH_ELEMENT z[n][v] = __fdiv_rn(z[n][v], d.s);
-  }
 }
 template <int N, int V, int STEP>
 LO_FN void lo_before(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],

@@ -416,6 +416,7 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm_async(const
     Core core;
     float beta = lo_scalar_float(p.e.beta);
     lo_async_run<Core, TRANS_A, TRANS_B>(p, core, ring, columns, l, row0, col0, beta, sum);
+    lo_lead();
     if (p.split > 1) {
       core.store_part(p, l, columns.sums);
       if (!lo_comes_last(p, l)) continue;

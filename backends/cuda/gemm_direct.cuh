@@ -506,6 +506,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
     columns.store(column);
     if (p.e.ends > LO_END_ACTIVATION && q.count > 0) lo_direct_touch(p, at, q);
   });
+  lo_lead();
 
   sum_t *mine = (sum_t *)shared + at.warp_k * D::PART;
   if (p.swapped)

@@ -518,6 +518,7 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_mma(const lo_cu_gemm &p) 
       lo_mma_loop(core, tiles, shared, k_count, whole, [](const char *) {});
       if (Core::TIGHT) lo_tile_origin<Core>(p, row0, col0);
     }
+    lo_lead();
     columns.stage(p.e, col0, lo_left(p.n, col0, Core::BN));
     __syncthreads();
     lo_ending end = lo_product_ending(p, l);

@@ -582,6 +582,7 @@ template <class Core> LO_FN void lo_gemm_sliced(const lo_cu_gemm &p) {
     if (zero)
       for (int i = threadIdx.x; i < Core::BN; i += Core::THREADS) columns.sums[i] = 0;
     core.run(ring, a, b, steps, zero);
+    lo_lead();
     columns.store(column);
     core.put((sum_t *)(memory + warp * Core::EACH));
     __syncthreads();

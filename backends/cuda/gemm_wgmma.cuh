@@ -27,7 +27,7 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
   static constexpr int ROWS = 64 * TALL, COLUMNS = sizeof(lo_tile_columns<BN, true>);
   static constexpr int SIDE = COLUMNS + ROWS * 4 * 4;
   static_assert(COLUMNS % 16 == 0, "alignment");
-  static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + STAGES * 16;
+  static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + 16 + STAGES * 16;
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
   static constexpr int SIXTEENS = TALL * BN / 32;
   static_assert(BM * BN * 4 <= STAGE * STAGES, "sums where the stages were");
@@ -293,7 +293,7 @@ template <class T> struct lo_wgmma_column_sums {
  * sums. */
 template <class T, class Body>
 LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank, Body body) {
-  for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tiles_m * p.tiles_n;
+  for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tile1;
        t += gridDim.x / T::CLUSTER) {
     lo_i64 tm, tn;
     lo_tile_at(t, p.tiles_m, p.tiles_n, tm, tn);
@@ -358,15 +358,72 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     }
   }
 
-  /* Where number i of a warp's sixteens belongs. */
-  __device__ __forceinline__ lo_wgmma_spot spot(int warp, int i) const {
-    int tall = i / (T::BN / 32), column = i % (T::BN / 32) * 32;
-    int row = (warp / 4 * T::TALL + tall) * 64 + warp % 4 * 16 + threadIdx.x % 32 / 4;
+  /* Parts of k: of a tile's sixteens each block ends every `split`th, its own sums in registers and
+   * the others' where its stages were, 2 KB each, in the order of the parts. */
+  static constexpr int ALL = T::WORKERS / 32 * T::SIXTEENS;
+  static_assert((ALL + 7) * 2048 <= T::STAGE * T::STAGES, "sums where the stages were");
+  __device__ __forceinline__ unsigned number_of(int i) const {
+    return threadIdx.x / 32 * T::SIXTEENS + i;
+  }
+  __device__ __forceinline__ unsigned owner_of(int i) const {
+    return number_of(i) % (unsigned)p.split;
+  }
+  __device__ __forceinline__ int place_of(int i, int part) const {
+    return (number_of(i) / (unsigned)p.split * p.split + part) * 2048 + threadIdx.x % 32 * 16;
+  }
+  /* A barrier in shared memory that counts the bytes which come. */
+  static constexpr int CAME = T::STAGE * T::STAGES + T::SIDE * T::GROUPS;
+  static __device__ __forceinline__ void expect_parts(unsigned base, int split) {
+    int mine = (ALL - (int)blockIdx.y + split - 1) / split;
+    lo_mbarrier_init(base + CAME, 1);
+    lo_mbarrier_arrive_expect(base + CAME, mine * (split - 1) * 2048);
+  }
+  __device__ __forceinline__ void exchange() const {
+    unsigned base = (unsigned)__cvta_generic_to_shared(memory);
+#pragma unroll
+    for (int i = 0; i < T::SIXTEENS; i++) {
+      unsigned owner = owner_of(i);
+      if (owner == blockIdx.y) continue;
+      unsigned to = lo_cluster_place(base + place_of(i, blockIdx.y), owner);
+      unsigned counter = lo_cluster_place(base + CAME, owner);
+      const sum_t *s = &core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16];
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        lo_cluster_send(to + j * 512, counter, s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]);
+    }
+    lo_mbarrier_wait(base + CAME, 0);
+  }
+  /* All parts of sixteen i, of which s is this block's. */
+  __device__ __forceinline__ void add_parts(sum_t (&s)[16], int i) const {
+    sum_t sum[16] = {};
+#pragma unroll 1
+    for (int part = 0; part < p.split; part++) {
+      sum4 q[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        if (part == (int)blockIdx.y)
+          q[j] = {s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]};
+        else
+          q[j] = *(const sum4 *)(memory + place_of(i, part) + j * 512);
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        sum[4 * j] += q[j].x, sum[4 * j + 1] += q[j].y;
+        sum[4 * j + 2] += q[j].z, sum[4 * j + 3] += q[j].w;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < 16; e++) s[e] = sum[e];
+  }
+
+  /* Where number i of the warp's sixteens belongs. */
+  __device__ __forceinline__ lo_wgmma_spot spot(int i) const {
+    int column = i % (T::BN / 32) * 32;
+    int row = core.first_row(i / (T::BN / 32)) + threadIdx.x % 32 / 4;
     return {at.row0 + row, at.col0 + column, column, lo_left(p.m, at.row0 + row, 16)};
   }
   __device__ __forceinline__ void end() const {
     lo_wgmma_ends<Core, columns_t>::template run<T::SIXTEENS>(
-        p, lo_ending_of(p.e, at.l, false), columns, T::SIXTEENS,
+        p, lo_ending_of(p.e, at.l, false), columns,
         [&](sum_t(&s)[16], int number) {
 #pragma unroll
           for (int i = 0; i < T::SIXTEENS; i++)
@@ -374,52 +431,12 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
 #pragma unroll
               for (int e = 0; e < 16; e++)
                 s[e] = core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16 + e];
+          if (p.split == 1) return true;
+          if (owner_of(number) != blockIdx.y) return false;
+          add_parts(s, number);
+          return true;
         },
-        [&](int number) { return spot(threadIdx.x / 32, number); });
-  }
-
-  /* Parts of k: of all the tile's sixteens each block ends every `split`th. It gets them in the
-   * order of the parts, 2 KB each, where its stages were. */
-  static constexpr int WARPS = T::WORKERS / 32, ALL = WARPS * T::SIXTEENS;
-  static_assert((ALL + 7) * 2048 <= T::STAGE * T::STAGES, "sums where the stages were");
-  __device__ __forceinline__ unsigned place_of(int sixteen, int part) const {
-    return (unsigned)__cvta_generic_to_shared(memory) + (sixteen * p.split + part) * 2048 +
-           threadIdx.x % 32 * 16;
-  }
-  __device__ __forceinline__ void send() const {
-#pragma unroll
-    for (int i = 0; i < T::SIXTEENS; i++) {
-      unsigned number = threadIdx.x / 32 * T::SIXTEENS + i, owner = number % (unsigned)p.split;
-      unsigned to = lo_cluster_place(place_of(number / (unsigned)p.split, blockIdx.y), owner);
-      const sum_t *s = &core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16];
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-        lo_cluster_store(to + j * 512, s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]);
-    }
-  }
-  __device__ __forceinline__ void add_parts(sum_t (&s)[16], int sixteen) const {
-#pragma unroll
-    for (int e = 0; e < 16; e++) s[e] = 0;
-#pragma unroll 2
-    for (int part = 0; part < p.split; part++) {
-      const char *from = memory + (sixteen * p.split + part) * 2048 + threadIdx.x % 32 * 16;
-#pragma unroll
-      for (int j = 0; j < 4; j++) {
-        sum4 q = *(const sum4 *)(from + j * 512);
-        s[4 * j] += q.x, s[4 * j + 1] += q.y, s[4 * j + 2] += q.z, s[4 * j + 3] += q.w;
-      }
-    }
-  }
-  __device__ __forceinline__ void end_parts() const {
-    int mine = (ALL - (int)blockIdx.y + p.split - 1) / p.split, warp = threadIdx.x / 32;
-    int count = warp < mine ? (mine - warp + WARPS - 1) / WARPS : 0;
-    lo_wgmma_ends<Core, columns_t>::template run<(T::SIXTEENS + 1) / 2>(
-        p, lo_ending_of(p.e, at.l, false), columns, count,
-        [&](sum_t(&s)[16], int n) { add_parts(s, warp + n * WARPS); },
-        [&](int n) {
-          int number = (warp + n * WARPS) * p.split + blockIdx.y;
-          return spot(number / T::SIXTEENS, number % T::SIXTEENS);
-        });
+        [&](int number) { return spot(number); });
   }
   /* The rows' sums: over the warps, then over the parts, by the first block. */
   __device__ __forceinline__ void end_rows() const {
@@ -443,17 +460,15 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     lo_group_sync(); /* the tile before has read its columns */
     columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN), threadIdx.x % 128, 128);
     multiply(ring, steps, sum);
-    if (p.split > 1) lo_cluster_arrive(); /* the stages are read */
+    if (p.split > 1) lo_cluster_arrive_relaxed(); /* the stages are read */
     lo_group_sync();
     shift();
     if (p.split > 1) {
       lo_cluster_wait();
-      send();
-      lo_cluster_sync();
-      end_parts();
-    } else {
-      end();
+      exchange();
     }
+    end();
+    if (TRANS_A && p.split > 1 && p.e.row_sum.p) lo_cluster_sync(); /* rows are stored */
     if (sum) end_rows();
   }
 };
@@ -470,6 +485,8 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     lo_box_prefetch(&p.a);
     lo_box_prefetch(&p.b);
   }
+  if (threadIdx.x == T::WORKERS && g.split > 1)
+    lo_wgmma_worker<Core, T, TRANS_A>::expect_parts(base, g.split);
   if (copies) ring.init();
   if (T::CLUSTER > 1) lo_cluster_sync();
   lo_follow();
@@ -487,8 +504,10 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     /* It need not wait for the others, nor they for its first copies. */
     if (copies && T::CLUSTER == 1) lo_arrive<LO_WGMMA_READY, STARTERS>();
-    if (copies && lo_elect())
+    if (copies && lo_elect()) {
       lo_wgmma_tiles<T>(g, at, rank, [&]() { Core::produce(p, ring, at, steps, rank); });
+      lo_lead();
+    }
     __syncwarp();
   }
   /* Nobody leaves while others copy into its memory, arrive or read there. */

@@ -216,8 +216,8 @@ LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], in
             make_float2(z[2 * h + i / 2][i % 2 * 2], z[2 * h + i / 2][i % 2 * 2 + 1]);
 }
 
-/* Sixteens of a lane, one after the other: sums(s, i) are number i's, spot(i) where they belong. At
- * most MOST of them. Short ends of floats are in line, others in a loop. */
+/* COUNT sixteens of a lane, one after the other: sums(s, i) are number i's, or it is not this one's
+ * to end; spot(i): where they belong. Short ends of floats are in line, others in a loop. */
 template <class Core, class Columns> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
   /* Eight neighbours of C that begin where 8 divides the column may be moved at once (of f32: two
@@ -228,16 +228,14 @@ template <class Core, class Columns> struct lo_wgmma_ends {
     lo_i64 bytes = lo_bytes_of(c.type, c.stride | c.batch_stride) | (lo_i64)c.p;
     return p.n % 8 == 0 && (bytes & (lo_bytes_of(c.type, 8) - 1)) == 0;
   }
-  template <int KIND, int TYPE, int MOST, class Sums, class Spot>
+  template <int KIND, int TYPE, int COUNT, class Sums, class Spot>
   static __device__ __forceinline__ void straight(const lo_cu_gemm &p, const lo_ending &end,
-                                                  const Columns &columns, int count, Sums sums,
-                                                  Spot spot) {
+                                                  const Columns &columns, Sums sums, Spot spot) {
 #pragma unroll
-    for (int i = 0; i < MOST; i++) {
-      if (i >= count) break;
+    for (int i = 0; i < COUNT; i++) {
       sum_t s[16];
       float z[4][4];
-      sums(s, i);
+      if (!sums(s, i)) continue;
       lo_wgmma_spot at = spot(i);
       int left = lo_left(p.n, at.col, 32);
       lo_wgmma_short<KIND>(end, columns, z, s, at);
@@ -248,36 +246,35 @@ template <class Core, class Columns> struct lo_wgmma_ends {
     }
   }
   /* Whether it was such an end, of a C of that type. */
-  template <int TYPE, int MOST, class Sums, class Spot>
+  template <int TYPE, int COUNT, class Sums, class Spot>
   static __device__ __forceinline__ bool is_short(const lo_cu_gemm &p, const lo_ending &end,
-                                                  const Columns &columns, int count, Sums sums,
-                                                  Spot spot) {
+                                                  const Columns &columns, Sums sums, Spot spot) {
+    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && !Core::OUT2; /* little code */
     constexpr int GELU = TYPE == LO_TYPE_BF16 ? LO_ACT_GELU_BF16 : LO_ACT_GELU_F16;
     int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
     if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
     if (!ends)
-      straight<LO_ACT_RELU, TYPE, MOST>(p, end, columns, count, sums, spot);
-    else if (TYPE != LO_TYPE_F32 && end.e.activation == GELU)
-      straight<GELU, TYPE, MOST>(p, end, columns, count, sums, spot);
-    else if (TYPE != LO_TYPE_F32 && end.e.activation == LO_ACT_SILU_16)
-      straight<LO_ACT_SILU_16, TYPE, MOST>(p, end, columns, count, sums, spot);
+      straight<LO_ACT_RELU, TYPE, COUNT>(p, end, columns, sums, spot);
+    else if (ACTIVATES && end.e.activation == GELU)
+      straight<GELU, TYPE, COUNT>(p, end, columns, sums, spot);
+    else if (ACTIVATES && end.e.activation == LO_ACT_SILU_16)
+      straight<LO_ACT_SILU_16, TYPE, COUNT>(p, end, columns, sums, spot);
     else
       return false;
     return true;
   }
-  template <int MOST, class Sums, class Spot>
+  template <int COUNT, class Sums, class Spot>
   static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_ending &end,
-                                             const Columns &columns, int count, Sums sums,
-                                             Spot spot) {
+                                             const Columns &columns, Sums sums, Spot spot) {
     bool wide = is_wide(p);
     if constexpr (Core::OUT != 0)
-      if (wide && is_short<Core::OUT, MOST>(p, end, columns, count, sums, spot)) return;
+      if (wide && is_short<Core::OUT, COUNT>(p, end, columns, sums, spot)) return;
     if constexpr (Core::OUT2 != 0)
-      if (wide && is_short<Core::OUT2, MOST>(p, end, columns, count, sums, spot)) return;
+      if (wide && is_short<Core::OUT2, COUNT>(p, end, columns, sums, spot)) return;
 #pragma unroll 1
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < COUNT; i++) {
       sum_t s[16];
-      sums(s, i);
+      if (!sums(s, i)) continue;
       lo_wgmma_spot at = spot(i);
       constexpr int SHORT = LO_END_ACTIVATION | (Columns::SCALED ? LO_END_SCALES | LO_END_F8 : 0);
       if (end.ends & ~SHORT) {

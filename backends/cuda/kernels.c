@@ -49,13 +49,22 @@ static int run_words(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
   return run_async(number, kind, 1, p, grid, stream);
 }
 
+enum {
+#define X(NAME, ...) WGMMA_##NAME,
+  LO_CU_WGMMA_TILES(X)
+#undef X
+#define X(NAME, ...) WGMMA_F8_##NAME,
+      LO_CU_WGMMA_F8_TILES(X)
+#undef X
+          WGMMA_F8_BEGIN = WGMMA_F8_128x256
+};
 /* The tiles' shapes, and the blocks of an SM. */
 static const struct {
   int bm, bn, cluster, blocks;
 } wgmma_tiles[] = {
 #define X(NAME, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, ...)                                    \
   {64 * (GROUPS) * (TALL), BN, CLUSTER, BLOCKS},
-    LO_CU_WGMMA_TILES(X)
+    LO_CU_WGMMA_TILES(X) LO_CU_WGMMA_F8_TILES(X)
 #undef X
 };
 
@@ -83,9 +92,9 @@ static int run_wgmma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
   case LO_KIND_TF32:
     return lo_cu_run_wgmma_tf32(number, &boxed, grid, stream);
   case LO_KIND_F8:
-    return lo_cu_run_wgmma_f8(number, &boxed, grid, stream);
+    return lo_cu_run_wgmma_f8(number - WGMMA_F8_BEGIN, &boxed, grid, stream);
   case LO_KIND_F8_FAST:
-    return lo_cu_run_wgmma_f8_fast(number, &boxed, grid, stream);
+    return lo_cu_run_wgmma_f8_fast(number - WGMMA_F8_BEGIN, &boxed, grid, stream);
   default:
     return lo_cu_run_wgmma_int8(number, &boxed, grid, stream);
   }
@@ -171,12 +180,6 @@ enum {
 enum {
 #define X(BM, BN, ...) ASYNC_WORDS_##BM##x##BN,
   LO_CU_ASYNC_WORD_TILES(X)
-#undef X
-};
-
-enum {
-#define X(NAME, ...) WGMMA_##NAME,
-  LO_CU_WGMMA_TILES(X)
 #undef X
 };
 
@@ -332,11 +335,14 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #define X(NAME, ...)                                                                               \
   WGMMA("wgmma_" #NAME, WGMMA_##NAME, 2, __VA_ARGS__, WGMMA_16, CHUNKS)                            \
   WGMMA("wgmma_tf32_" #NAME, WGMMA_##NAME, 4, __VA_ARGS__, WGMMA_TF32, CHUNKS)                     \
-  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)                         \
-  WGMMA("wgmma_f8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_F8, .kinds = LO_KIND_F8, CHUNKS)     \
-  WGMMA("wgmma_f8_fast_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_F8, .kinds = LO_KIND_F8_FAST,   \
-        CHUNKS)
+  WGMMA("wgmma_int8_" #NAME, WGMMA_##NAME, 1, __VA_ARGS__, WGMMA_8, CHUNKS)
   LO_CU_WGMMA_TILES(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  WGMMA("wgmma_f8_" #NAME, WGMMA_F8_##NAME, 1, __VA_ARGS__, WGMMA_F8, .kinds = LO_KIND_F8, CHUNKS) \
+  WGMMA("wgmma_f8_fast_" #NAME, WGMMA_F8_##NAME, 1, __VA_ARGS__, WGMMA_F8,                         \
+        .kinds = LO_KIND_F8_FAST, CHUNKS)
+  LO_CU_WGMMA_F8_TILES(X)
 #undef X
 #define X(BM, BN, WM, WN, STAGES, RING, BLOCKS, RATE_16, RATE_TF32, RATE_8, WAIT)                  \
   ASYNC("async", run_chunks, ASYNC_, 2, BM, BN, STAGES, ASYNC_16, CHUNKS,                          \

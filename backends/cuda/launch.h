@@ -60,7 +60,8 @@ int lo_cu_run_async_bf16(int number, int words, const lo_cu_gemm *p, lo_cu_grid 
 int lo_cu_run_async_tf32(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* op(A) and op(B) run along k. */
 int lo_cu_run_async_int8(int number, int words, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
-/* Row `number` of LO_CU_WGMMA_TILES; fast: sums of 8-bit floats as the tensor cores keep them. */
+/* Row `number` of LO_CU_WGMMA_TILES; f8: of LO_CU_WGMMA_F8_TILES, fast: with sums as the tensor
+ * cores keep them. */
 int lo_cu_run_wgmma_f16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_wgmma_bf16(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_wgmma_tf32(int number, const lo_cu_boxed_gemm *p, lo_cu_grid grid, void *stream);

@@ -227,6 +227,7 @@ template <class Core, bool TRANS_A, bool TRANS_B> LO_FN void lo_gemm(const lo_cu
         p, a, b, (k_count + Core::BK - 1) / Core::BK, whole ? k_count / Core::BK : 0, sum, {}};
     Core core;
     lo_main_loop(core, shared, it);
+    lo_lead();
     lo_ending end = lo_product_ending(p, l);
     if (sum) lo_drain_sums<Core>(p, shared, it.sums, lo_scalar_float(p.e.beta), row0);
     core.drain(shared, [&](int r, int c, float4 quad) {

@@ -90,18 +90,33 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
   out->activation = activation_of(out);
 }
 
-static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
-                              const char *what) {
-  int64_t count = g->tiles_m * g->tiles_n;
-  for (g->tile0 = 0; g->tile0 < count; g->tile0 += LARGEST_GRID) {
-    int64_t left = count - g->tile0;
+/* Tiles up to g->tile1, from g->tile0 on. */
+static layerops_status launch_tiles(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
+                                    const char *what) {
+  for (int64_t end = g->tile1; g->tile0 < end; g->tile0 += LARGEST_GRID) {
+    int64_t left = end - g->tile0;
     lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID,
                        .y = g->split,
                        .z = g->batch < 65535 ? g->batch : 65535};
     const lo_cuda_kernel *k = plan->kernel;
+    g->tile1 = g->tile0 + grid.x;
     LO_TRY(lo_cuda_check(ctx, k->run(k->number, plan->kind, g, grid, lo_cuda(ctx)->stream), what));
   }
   return LAYEROPS_OK;
+}
+
+static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
+                              const char *what) {
+  int64_t count = g->tiles_m * g->tiles_n;
+  g->tile0 = 0;
+  g->tile1 = count - plan->tail.tiles;
+  LO_TRY(launch_tiles(ctx, plan, g, what));
+  if (!plan->tail.tiles) return LAYEROPS_OK;
+  g->split = plan->tail.split;
+  g->slice = plan->tail.slice;
+  g->tile0 = count - plan->tail.tiles;
+  g->tile1 = count;
+  return launch_tiles(ctx, plan, g, what);
 }
 
 /* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one, and

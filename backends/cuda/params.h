@@ -92,7 +92,8 @@ typedef struct lo_cu_operand {
 typedef struct lo_cu_gemm {
   lo_cu_operand a, b;
   lo_i64 m, n, k, batch;
-  lo_i64 tile0, tiles_m, tiles_n; /* of one matrix; tile0: where this launch begins */
+  lo_i64 tile0, tile1;     /* of one matrix's tiles those of this launch: up to tile1, without it */
+  lo_i64 tiles_m, tiles_n; /* all tiles */
   lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
@@ -207,6 +208,13 @@ typedef struct lo_cu_bsr {
   X(128x64, 2, 1, 64, 8, 1, 1, 75, 366, 4500)                                                      \
   X(64x128, 1, 1, 128, 8, 1, 1, 75, 356, 4594)                                                     \
   X(64x64, 1, 1, 64, 6, 1, 2, 75, 431, 4969)
+
+/* Those of 8-bit floats, whose sums are promoted or not. */
+#define LO_CU_WGMMA_F8_TILES(X)                                                                    \
+  X(128x256, 2, 1, 256, 4, 1, 1, 90, 760, 6600)                                                    \
+  X(128x128, 2, 1, 128, 6, 1, 1, 75, 710, 5200)                                                    \
+  X(64x128, 1, 1, 128, 8, 1, 1, 75, 360, 4600)                                                     \
+  X(64x64, 1, 1, 64, 6, 1, 2, 75, 430, 5000)
 
 /* The tiles of f32 products on tensor cores: a warp has WM x WN outputs.
  * X(BM, BN, WM, WN, BLOCKS, RATE, WAIT) */

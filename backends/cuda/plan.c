@@ -213,12 +213,13 @@ static void keep_cheapest(void *user, int split, int64_t slice, double cost) {
   c->slice = slice;
 }
 
-static void fill_plan(const lo_product *p, const lo_cuda_kernel *k, int split, int64_t slice,
-                      lo_cuda_plan *plan) {
+static void fill_plan(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k,
+                      int split, int64_t slice, lo_cuda_plan *plan) {
   int kinds = kinds_of(p) & k->kinds;
   *plan = (lo_cuda_plan){.kernel = k, .split = split, .slice = slice, .bm = k->bm, .bn = k->bn};
   plan->kind = kinds & LO_KIND_TF32 ? LO_KIND_TF32 : kinds; /* a kernel's kinds are one's else */
   plan->swapped = k->few && p->n < p->m;
+  if (split == 1) plan->tail = lo_cuda_tail_of(s, p, k);
   if (k->few && !plan->swapped) {
     plan->bm = k->bn;
     plan->bn = k->bm;
@@ -249,13 +250,14 @@ static layerops_status choose(layerops_context *ctx, const lo_product *p, lo_cud
     return lo_fail(LAYEROPS_ERROR_UNSUPPORTED,
                    "no kernel takes this product: k is %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
                    (long long)p->k, lo_cuda(ctx)->forced);
-  fill_plan(p, best.kernel, best.split, best.slice, plan);
+  fill_plan(lo_cuda(ctx), p, best.kernel, best.split, best.slice, plan);
   ctx->kernel = best.kernel->name;
   return LAYEROPS_OK;
 }
 
 /* ---- For tuning: all of them in order of cost */
 typedef struct gathering {
+  const lo_cuda_state *state;
   const lo_product *p;
   const lo_cuda_kernel *kernel;
   lo_cuda_plan *plans;
@@ -271,14 +273,14 @@ static void insert(void *user, int split, int64_t slice, double cost) {
   int moved = (g->count < g->most ? g->count : g->most - 1) - at;
   memmove(g->plans + at + 1, g->plans + at, (size_t)moved * sizeof *g->plans);
   memmove(g->costs + at + 1, g->costs + at, (size_t)moved * sizeof *g->costs);
-  fill_plan(g->p, g->kernel, split, slice, &g->plans[at]);
+  fill_plan(g->state, g->p, g->kernel, split, slice, &g->plans[at]);
   g->costs[at] = cost;
   if (g->count < g->most) g->count++;
 }
 
 int lo_cuda_plan_candidates(layerops_context *ctx, const lo_product *p, lo_cuda_plan *plans,
                             int most) {
-  gathering g = {.p = p, .plans = plans, .most = most};
+  gathering g = {.state = lo_cuda(ctx), .p = p, .plans = plans, .most = most};
   if (!(g.costs = malloc((size_t)most * sizeof *g.costs))) return 0;
   for (int i = 0; i < lo_cuda_kernel_count; i++) {
     g.kernel = &lo_cuda_kernels[i];
@@ -310,7 +312,7 @@ const char *lo_cuda_plan_named(layerops_context *ctx, const lo_product *p, const
     if (!reason) reason = for_splits(ctx, p, k, find_split, &w);
     if (reason) return reason;
     if (!w.slice) return "it does not take so many parts of k";
-    fill_plan(p, k, split, w.slice, plan);
+    fill_plan(lo_cuda(ctx), p, k, split, w.slice, plan);
     return NULL;
   }
   return "there is no such kernel";

@@ -72,6 +72,13 @@ typedef struct lo_cuda_kernel {
 extern const lo_cuda_kernel lo_cuda_kernels[];
 extern const int lo_cuda_kernel_count;
 
+/* The last tiles of a product whose k is whole else, in parts of k, by a launch of their own: the
+ * last round of blocks would leave most SMs idle. */
+typedef struct lo_cuda_tail {
+  int64_t tiles, slice; /* 0: none */
+  int split;
+} lo_cuda_tail;
+
 typedef struct lo_cuda_plan {
   const lo_cuda_kernel *kernel;
   int kind;
@@ -79,6 +86,7 @@ typedef struct lo_cuda_plan {
   int swapped; /* `few`: the long operand is A */
   int split;
   int64_t slice;
+  lo_cuda_tail tail;
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */
   int64_t copies;               /* where in it copies of operands begin */
 } lo_cuda_plan;
@@ -92,6 +100,9 @@ typedef struct lo_cuda_time {
   int rate, wait, fixed;
 } lo_cuda_time;
 lo_cuda_time lo_cuda_time_of(const lo_cuda_kernel *k);
+
+/* What the kernel's last round had better be. */
+lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k);
 
 /* The clocks of a product with k in `split` parts of `slice`, but for what all kernels have alike.
  */

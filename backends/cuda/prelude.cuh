@@ -9,12 +9,18 @@
 
 #define LO_FN static __device__ __forceinline__
 
-/* Every kernel begins with this, before it touches memory: where it was launched while the one
- * before it on the queue still ran (lo_cu_launch), that one's stores are there from here on. The
- * next may be launched as soon as all blocks have come here. */
+/* A launch may begin while the one before it on the queue still runs (lo_cu_launch). Every kernel
+ * begins with this, before it touches memory: what the one before stored is there from here on. */
 LO_FN void lo_follow() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/* The next launch may begin once all blocks have come here, behind their main loops: blocks of the
+ * next that came earlier would fill SMs unevenly. */
+LO_FN void lo_lead() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

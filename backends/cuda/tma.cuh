@@ -56,6 +56,10 @@ LO_FN unsigned lo_cluster_rank() {
 LO_FN void lo_cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+/* Where nothing was stored that others read. */
+LO_FN void lo_cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 LO_FN void lo_cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -83,20 +87,23 @@ LO_FN float4 lo_cluster_quad(unsigned place, unsigned rank) {
                : "memory");
   return q;
 }
-/* The same place in block `rank`, and a store there. */
+/* The same place in block `rank`. */
 LO_FN unsigned lo_cluster_place(unsigned place, unsigned rank) {
   unsigned there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
   return there;
 }
-LO_FN void lo_cluster_store(unsigned to, float x, float y, float z, float w) {
-  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(x), "f"(y),
-               "f"(z), "f"(w)
+/* To that place; the bytes are counted by a barrier in the same block. */
+LO_FN void lo_cluster_send(unsigned to, unsigned barrier, float x, float y, float z, float w) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 "
+               "[%0], {%2, %3, %4, %5}, [%1];" ::"r"(to),
+               "r"(barrier), "f"(x), "f"(y), "f"(z), "f"(w)
                : "memory");
 }
-LO_FN void lo_cluster_store(unsigned to, int x, int y, int z, int w) {
-  asm volatile("st.shared::cluster.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x), "r"(y),
-               "r"(z), "r"(w)
+LO_FN void lo_cluster_send(unsigned to, unsigned barrier, int x, int y, int z, int w) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.s32 "
+               "[%0], {%2, %3, %4, %5}, [%1];" ::"r"(to),
+               "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");
 }
 

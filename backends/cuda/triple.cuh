@@ -252,6 +252,7 @@ template <class Core, bool TRANS_A> LO_FN void lo_gemm_triple(const lo_cu_gemm &
   for (lo_i64 l = blockIdx.z; l < p.batch; l += gridDim.z) {
     Core core;
     core.run(p, triple_memory, l, row0, col0, k0, k_count);
+    lo_lead();
     if constexpr (Core::MEETS)
       if (p.split > 1) {
         __shared__ float rows[TRANS_A ? Core::BM : 1];
