@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/grouped_product.h"
+#include "common/door.h"
 
 /* weights->state */
 typedef struct lo_cpu_weights {
@@ -181,6 +182,13 @@ static const char *refuses(layerops_context *ctx, const layerops_weights *weight
              : "was packed for another LAYEROPS_CPU_ISA";
 }
 
+/* f32 panels serve every X, those of a main loop its own types. */
+static const char *refuses_x(const layerops_weights *weights, layerops_type x) {
+  return weights->shape.type == LAYEROPS_I8 && LO_FLOAT & LO_BIT(x)
+             ? "is laid out for an x of i8 or u8: give w in its place"
+             : NULL;
+}
+
 const lo_grouped_packed *lo_grouped_packed_of(const lo_product *p) {
   const lo_cpu_weights *own = p->packed ? p->packed->state : NULL;
   return own && own->loop && p->trans_b ? &own->packed : NULL;
@@ -192,4 +200,5 @@ lo_packed lo_packed_of(const lo_product *p) {
   return (lo_packed){p->trans_b ? own->forward : own->backward, own->rows};
 }
 
-const struct lo_weights_form lo_cpu_weights_form = {create, release, update, unpack, refuses};
+const struct lo_weights_form lo_cpu_weights_form = {create, release, update,
+                                                    unpack, refuses, refuses_x};
