@@ -3,17 +3,18 @@
 
 #include "backends/opencl/opencl.h"
 
-static bool is_f8(layerops_type type) {
-  return type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2;
+static bool moves(layerops_op op) {
+  return op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
+         op == LAYEROPS_OP_gather;
 }
 
 static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type,
                            layerops_type second) {
   (void)ctx;
-  const bool product = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
-  const bool bytes = lo_type_bytes(type) == 1 || lo_type_bytes(second) == 1;
-  if (is_f8(type) || is_f8(second)) return "8-bit floats have no kernel here yet";
-  return product && bytes ? "products of 8-bit operands have no kernel here yet" : NULL;
+  if (moves(op)) return NULL;
+  return lo_type_bytes(type) == 1 || lo_type_bytes(second) == 1
+             ? "operands of 8 bits have no kernel here yet"
+             : NULL;
 }
 
 const struct lo_backend lo_backend_opencl = {
