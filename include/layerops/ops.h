@@ -97,9 +97,9 @@ LAYEROPS_API layerops_status layerops_supports_pair(layerops_context *ctx, layer
  * alpha 1, beta 0. k is at most 65793, so that no sum of products of 8 bits overflows (else
  * OVERFLOW); a zero_a outside the range of A's type may make it wrap around, modulo 2^32.
  *
- * 8-bit floats, A and B each of either type: each product is exact in f32, and sums are as exact as
- * those of f32. With LAYEROPS_FAST_ACCUM a device may keep sums as its tensor cores do (Hopper: in
- * some 14 bits).
+ * 8-bit floats, A and B each of either type: products are exact in f32, where sums are kept too. Of
+ * tensor cores that keep fewer digits (Hopper's: 14 bits) only sums of at most 128 products are
+ * taken, and added in f32; with LAYEROPS_FAST_ACCUM whole sums.
  *
  * Mixed pairs, A f16 or bf16, B of 8 bits: B's elements are exact in A's type, and the sum is that
  * of two operands of A's type. */
