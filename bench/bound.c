@@ -188,7 +188,7 @@ bool bench_device_find(const char *folder, const char *kind, const char *name,
 }
 
 void bench_work(const struct bench_row *row, const struct bench_pattern *pattern,
-                size_t element_size, size_t y_size, double *flops, double *bytes) {
+                const struct bench_type *type, double *flops, double *bytes) {
   double m = (double)row->m, n = (double)row->n, k = (double)row->k;
   double weights = n * k, index = 0;
   if (pattern) {
@@ -197,8 +197,8 @@ void bench_work(const struct bench_row *row, const struct bench_pattern *pattern
     index = sizeof(int32_t) * (kept + (double)pattern->rows + 1);
   }
   *flops = 2 * m * weights;
-  *bytes = (double)element_size * (m * k + weights) + (double)y_size * (m * n + (pattern ? 0 : n)) +
-           index;
+  *bytes = (double)type->size * m * k + (double)bench_type_w(type)->size * weights +
+           (double)bench_type_y(type)->size * (m * n + (pattern ? 0 : n)) + index;
 }
 
 /* Whether a level's entry is the one for so many threads: of several with its name, the one

@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/pattern.h"
-#include "bench/suite.h"
+#include "bench/operands.h"
 
 #define BENCH_BOUND_ENTRIES 16
 
@@ -36,7 +35,7 @@ struct bench_device {
 
 /* The work of a row: flops (kept blocks only), and bytes with every operand moved once. */
 void bench_work(const struct bench_row *row, const struct bench_pattern *pattern,
-                size_t element_size, size_t y_size, double *flops, double *bytes);
+                const struct bench_type *type, double *flops, double *bytes);
 
 /* The bound in seconds, with so many threads (those of a CPU; a GPU ignores them), for a repetition
    with warm caches: what the inner levels cannot hold crosses the outer ones. 0 if the device file

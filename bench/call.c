@@ -72,6 +72,7 @@ static void set_dense(struct bench_call *call, const struct bench_call_operands 
                                       .scale_w = o->views.scale_w,
                                       .scale_y = call->steps->scale_y};
   if (o->host->type->truncation > 0) a->flags = LAYEROPS_ALLOW_TF32;
+  if (o->host->type->fast) a->flags = LAYEROPS_FAST_ACCUM;
   if (!call->packed) return;
   a->w = (layerops_matrix){0};
   a->packed = call->weights[o->set];
@@ -103,7 +104,8 @@ layerops_status bench_call_steps(const struct bench_steps *steps, bool packed,
   const struct bench_operands *o = steps->layers[0];
   *call = (struct bench_call){.ctx = steps->ctx, .steps = steps, .packed = packed};
   call->op = o->row->block ? LAYEROPS_OP_bsr_linear_forward : LAYEROPS_OP_linear_forward;
-  TRY(layerops_supports(call->ctx, call->op, bench_element(o->type)));
+  TRY(layerops_supports_pair(call->ctx, call->op, bench_element(o->type),
+                             bench_element(bench_type_w(o->type))));
   if (packed) TRY(pack_sets(call));
   set_step(call, 0);
   return LAYEROPS_OK;

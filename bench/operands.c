@@ -7,23 +7,47 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/tolerance.h"
+
 #define MAX_SAMPLES 1024
 
-enum { F32, F16, BF16, U8, I8 };
+enum { F32, F16, BF16, U8, I8, E4M3, E5M2 };
 
 static const struct bench_type i8 = {.name = "i8", .element = "i8", .size = 1, .format = I8};
 
-const struct bench_type bench_types[] = {
-    {"f32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0},
-    {"f16", "f16", 2, 0x1p-11, 0x1p-25, F16, NULL, NULL, NULL, 0},
-    {"bf16", "bf16", 2, 0x1p-8, 0x1p-133, BF16, NULL, NULL, NULL, 0},
-    {"int8", "u8", 1, 0x1p-24, 0x1p-149, U8, &i8, &bench_types[F32], NULL, 0},
-    /* hardware may cut TF32's ten bits of fraction off instead of rounding to them */
-    {"tf32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0x1p-10},
-    {NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0}};
+/* Bytes whose Y is of another type, which says how storing rounds; and pairs of X and W. */
+#define F8(name, element, format, fast)                                                            \
+  { name, element, 1, 0x1p-8, 0x1p-133, format, NULL, &bench_types[BF16], NULL, 0, fast }
+#define F16_WITH(name, w)                                                                          \
+  { name, "f16", 2, 0x1p-11, 0x1p-25, F16, w, &bench_types[F16], NULL, 0, false }
+#define BF16_WITH(name, w)                                                                         \
+  { name, "bf16", 2, 0x1p-8, 0x1p-133, BF16, w, &bench_types[BF16], NULL, 0, false }
+static const struct bench_type e4m3 = {
+    .name = "f8e4m3", .element = "f8e4m3", .size = 1, .format = E4M3};
+static const struct bench_type e5m2 = {
+    .name = "f8e5m2", .element = "f8e5m2", .size = 1, .format = E5M2};
 
-static const struct bench_type int8_of_gpus = {"int8", "i8", 1,   0x1p-24,           0x1p-149,
-                                               I8,     &i8,  &i8, &bench_types[F32], 0};
+const struct bench_type bench_types[] = {
+    {"f32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0, false},
+    {"f16", "f16", 2, 0x1p-11, 0x1p-25, F16, NULL, NULL, NULL, 0, false},
+    {"bf16", "bf16", 2, 0x1p-8, 0x1p-133, BF16, NULL, NULL, NULL, 0, false},
+    {"int8", "u8", 1, 0x1p-24, 0x1p-149, U8, &i8, &bench_types[F32], NULL, 0, false},
+    /* hardware may cut TF32's ten bits of fraction off instead of rounding to them */
+    {"tf32", "f32", 4, 0x1p-24, 0x1p-149, F32, NULL, NULL, NULL, 0x1p-10, false},
+    F8("f8e4m3", "f8e4m3", E4M3, false),
+    F8("f8e5m2", "f8e5m2", E5M2, false),
+    F8("f8e4m3:fast", "f8e4m3", E4M3, true),
+    F8("f8e5m2:fast", "f8e5m2", E5M2, true),
+    F16_WITH("f16:i8", &i8),
+    F16_WITH("f16:f8e4m3", &e4m3),
+    F16_WITH("f16:f8e5m2", &e5m2),
+    BF16_WITH("bf16:i8", &i8),
+    BF16_WITH("bf16:f8e4m3", &e4m3),
+    BF16_WITH("bf16:f8e5m2", &e5m2),
+    {NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0, false}};
+
+static const struct bench_type int8_of_gpus = {
+    "int8", "i8", 1, 0x1p-24, 0x1p-149, I8, &i8, &i8, &bench_types[F32], 0, false};
 
 const struct bench_type *bench_type_find(const char *name) {
   for (const struct bench_type *t = bench_types; t->name; t++)
@@ -76,6 +100,33 @@ static double from_bf16(uint16_t bits) {
   return value;
 }
 
+/* 8-bit floats: the same as f16, with less digits, and saturated. */
+static const struct {
+  int digits, least; /* of fraction; frexp's exponent of the smallest normal number */
+  unsigned largest;  /* its code */
+  double most;
+} f8[] = {[E4M3] = {3, -5, 0x7e, 448}, [E5M2] = {2, -13, 0x7b, 57344}};
+
+static uint8_t to_f8(int format, float value) {
+  uint8_t sign = (uint8_t)(bits_of(value) >> 24 & 0x80);
+  double size = fmin(fabs((double)value), f8[format].most);
+  int exponent;
+  if (isnan(value)) return 0x7f;
+  frexp(size, &exponent);
+  if (exponent < f8[format].least || size == 0) exponent = f8[format].least;
+  long steps = lrint(ldexp(size, f8[format].digits + 1 - exponent));
+  return (uint8_t)(sign | (((exponent - f8[format].least) << f8[format].digits) + steps));
+}
+
+static double from_f8(int format, uint8_t bits) {
+  int digits = f8[format].digits, code = bits & 0x7f, exponent = code >> digits;
+  int fraction = code & ((1 << digits) - 1), one = exponent ? 1 << digits : 0;
+  double size =
+      ldexp(one + fraction, f8[format].least - 1 - digits + (exponent ? exponent - 1 : 0));
+  if (code > (int)f8[format].largest) size = fraction || format == E4M3 ? NAN : INFINITY;
+  return bits & 0x80 ? -size : size;
+}
+
 static long to_integer(float value, float low, float high) {
   return lrintf(fminf(fmaxf(value, low), high));
 }
@@ -90,6 +141,9 @@ double bench_load(const struct bench_type *type, const void *array, int64_t inde
     return ((const uint8_t *)array)[index];
   case I8:
     return ((const int8_t *)array)[index];
+  case E4M3:
+  case E5M2:
+    return from_f8(type->format, ((const uint8_t *)array)[index]);
   default:
     return from_bf16(((const uint16_t *)array)[index]);
   }
@@ -108,6 +162,10 @@ void bench_store(const struct bench_type *type, void *array, int64_t index, floa
     break;
   case I8:
     ((int8_t *)array)[index] = (int8_t)to_integer(value, -128, 127);
+    break;
+  case E4M3:
+  case E5M2:
+    ((uint8_t *)array)[index] = to_f8(type->format, value);
     break;
   default:
     ((uint16_t *)array)[index] = to_bf16(value);
@@ -142,8 +200,9 @@ void bench_normal(const struct bench_type *type, void *array, int64_t count, dou
 static bool fits_memory(const struct bench_row *row, const struct bench_type *type) {
   double m = (double)row->m, n = (double)row->n, k = (double)row->k;
   double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  double size = (double)type->size, y_size = (double)bench_type_y(type)->size;
-  return 2 * (size * (m * k + n * k) + y_size * m * n) < memory;
+  double x_size = (double)type->size, w_size = (double)bench_type_w(type)->size;
+  double y_size = (double)bench_type_y(type)->size;
+  return 2 * (x_size * m * k + w_size * n * k + y_size * m * n) < memory;
 }
 
 static void *allocate(int64_t elements, size_t size) {
@@ -154,13 +213,17 @@ static void *allocate(int64_t elements, size_t size) {
    next layer's X. */
 static const float w_steps = 32;
 
+static bool is_integer(const struct bench_type *type) {
+  return type->format == U8 || type->format == I8;
+}
+
 static float x_steps(const struct bench_type *type) {
-  return type->format == U8 ? 64 : 32;
+  return type->format == U8 ? 64 : type->format == I8 ? 32 : 1;
 }
 
 static bool make_scales(struct bench_operands *o) {
   o->scale_w = allocate(o->row->n, sizeof *o->scale_w);
-  o->scale_x = 1 / x_steps(o->type);
+  if (is_integer(o->type)) o->scale_x = 1 / x_steps(o->type);
   if (bench_type_y(o->type)->format == I8) o->scale_y = o->scale_x;
   for (int64_t j = 0; o->scale_w && j < o->row->n; j++)
     o->scale_w[j] = (float)(8 + j % 7) / 8 / (w_steps * sqrtf((float)o->row->k));
@@ -170,9 +233,8 @@ static bool make_scales(struct bench_operands *o) {
 static void fill(struct bench_operands *o, uint64_t seed) {
   const struct bench_row *row = o->row;
   const double root = sqrt((double)row->k);
-  const bool integers = o->scale_w != NULL;
-  bench_normal(o->type, o->x, row->m * row->k, integers ? x_steps(o->type) : 1, seed, 0);
-  bench_normal(bench_type_w(o->type), o->w, o->w_count, integers ? w_steps : 1 / root, seed, 1);
+  bench_normal(o->type, o->x, row->m * row->k, x_steps(o->type), seed, 0);
+  bench_normal(bench_type_w(o->type), o->w, o->w_count, o->scale_w ? w_steps : 1 / root, seed, 1);
   if (o->bias) bench_normal(bench_type_bias(o->type), o->bias, row->n, 1, seed, 2);
   bench_operands_poison(o);
 }
@@ -190,7 +252,7 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
   } else {
     o->bias = allocate(row->n, bench_type_bias(type)->size);
   }
-  if (type->w) good = make_scales(o) && good;
+  if (is_integer(bench_type_w(type))) good = make_scales(o) && good;
   o->x = allocate(row->m * row->k, type->size);
   o->w = allocate(o->w_count, bench_type_w(type)->size);
   o->y = allocate(row->m * row->n, y_size);
@@ -261,7 +323,8 @@ static void dot(const struct bench_operands *o, int64_t x, int64_t w, int64_t co
 static double exact(const struct bench_operands *o, int64_t i, int64_t j, double *size) {
   const struct bench_row *row = o->row;
   int64_t b = row->block;
-  double sum = 0, scale = o->scale_w ? (double)o->scale_x * o->scale_w[j] : 1;
+  double sum = 0, scale = o->scale_x > 0 ? (double)o->scale_x : 1;
+  if (o->scale_w) scale *= o->scale_w[j];
   double bias = o->bias ? bench_load(bench_type_bias(o->type), o->bias, j) : 0;
   *size = 0;
   if (!b) {
@@ -276,10 +339,12 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
 
 /* What rounding explains. Factors that were cut change a product by as much as both of them. A
    chain of k roundings stays below 6 sqrt(k) units of f32 but with a probability of 2 exp(-18) an
-   entry (Higham and Mary, 2019), sums of integers are exact; a few more for bias and activation,
+   entry (Higham and Mary, 2019), sums of integers are exact, those of 8-bit floats may be tensor
+   cores' (common/tolerance.h); a few more for bias and activation,
    whose slope is below 1.13; and the rounding of what is stored. */
 static double tolerance(const struct bench_operands *o, bool parts, double size, double y) {
-  double chain = o->scale_w ? 0 : 6 * sqrt((double)o->row->k);
+  double chain = is_integer(o->type) ? 0 : 6 * sqrt((double)o->row->k);
+  if (o->type->format >= E4M3) chain += lo_f8_steps(o->row->k, o->type->fast);
   double part = parts ? o->type->rounding : 0; /* of two halves as large as their terms */
   double sum = ((chain + 8) * 0x1p-24 + 2.01 * o->type->truncation + part) * size;
   return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal +

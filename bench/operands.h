@@ -19,6 +19,7 @@ struct bench_type {
   int format;
   const struct bench_type *w, *y, *bias; /* of W and of Y; NULL: the same; of the bias; NULL: Y's */
   double truncation; /* the most that a product may change each of its factors, relative to it */
+  bool fast;         /* LAYEROPS_FAST_ACCUM */
 };
 
 static inline const struct bench_type *bench_type_w(const struct bench_type *type) {
@@ -32,7 +33,8 @@ static inline const struct bench_type *bench_type_bias(const struct bench_type *
 }
 
 /* f32, f16, bf16, int8 (X of u8, W of i8, bias and Y of f32), tf32 (f32 whose products may be in
-   TF32); ends with a NULL name. */
+   TF32), f8e4m3 and f8e5m2 (bias and Y of bf16), the same with fast sums, and types of X and W as
+   f16:i8 (bias and Y as X); ends with a NULL name. */
 extern const struct bench_type bench_types[];
 
 /* The entry of that name, NULL if there is none. */
@@ -49,7 +51,7 @@ struct bench_operands {
   void *x, *w, *bias, *y;       /* of the type; w holds the kept blocks of a block-sparse row; a
                                    block-sparse row has no bias */
   int64_t w_count;              /* elements of w */
-  float scale_x, *scale_w;      /* of int8, else NULL: one of X, one for each output */
+  float scale_x, *scale_w;      /* of integers, else 0 and NULL: one of X, one for each output */
   float scale_y;                /* of a Y of 8 bits, else 0 */
 };
 

@@ -33,12 +33,16 @@ static const struct {
   { #name, kind, offsetof(struct bench_line, name), 0 }
 #define WORD(name)                                                                                 \
   { #name, TEXT, offsetof(struct bench_line, name), sizeof((struct bench_line *)0)->name }
-    WORD(device),         WORD(kernel),          MEMBER(m, SIZE),
-    MEMBER(n, SIZE),      MEMBER(k, SIZE),       MEMBER(batch, SIZE),
-    MEMBER(type, TYPE),   MEMBER(out, TYPE),     WORD(trans),
-    WORD(wants),          WORD(truth),           MEMBER(activation, ACTIVATION),
-    MEMBER(block, SIZE),  MEMBER(blocks, SIZE),  MEMBER(log, SIZE),
-    MEMBER(packed, SIZE), {"ms", IGNORED, 0, 0}, {"gflops", IGNORED, 0, 0},
+    WORD(device),          WORD(kernel),
+    MEMBER(m, SIZE),       MEMBER(n, SIZE),
+    MEMBER(k, SIZE),       MEMBER(batch, SIZE),
+    MEMBER(type, TYPE),    MEMBER(out, TYPE),
+    WORD(trans),           WORD(wants),
+    WORD(truth),           MEMBER(activation, ACTIVATION),
+    MEMBER(block, SIZE),   MEMBER(blocks, SIZE),
+    MEMBER(log, SIZE),     MEMBER(packed, SIZE),
+    MEMBER(w, TYPE),       MEMBER(fast_accum, SIZE),
+    {"ms", IGNORED, 0, 0}, {"gflops", IGNORED, 0, 0},
 };
 
 static bool read_size(const char *value, int64_t *size) {
@@ -173,13 +177,13 @@ static layerops_status output(struct maker *mk, layerops_type type, int64_t rows
   return bench_call_matrix(mk->call, NULL, type, 1, rows, cols, matrix);
 }
 
-static bool is_integer(layerops_type type) {
-  return type == LAYEROPS_U8 || type == LAYEROPS_I8;
+/* Of the second operand of a product. */
+static layerops_type type_of_w(const struct bench_line *l) {
+  return l->w ? l->w : l->type == LAYEROPS_U8 ? LAYEROPS_I8 : l->type;
 }
 
-/* Of the second operand of a product. */
-static layerops_type type_of_w(layerops_type type) {
-  return is_integer(type) ? LAYEROPS_I8 : type;
+static uint32_t flags_of(const struct bench_line *l) {
+  return l->fast_accum ? LAYEROPS_FAST_ACCUM : 0;
 }
 
 static layerops_status make_gemm(struct maker *mk) {
@@ -188,8 +192,8 @@ static layerops_status make_gemm(struct maker *mk) {
   a->trans_a = l->trans[0] == 't';
   a->trans_b = l->trans[0] && l->trans[1] == 't';
   TRY(input(mk, l->type, l->batch, a->trans_a ? l->k : l->m, a->trans_a ? l->m : l->k, &a->a));
-  TRY(input(mk, type_of_w(l->type), l->batch, a->trans_b ? l->n : l->k, a->trans_b ? l->k : l->n,
-            &a->b));
+  a->flags = flags_of(l);
+  TRY(input(mk, type_of_w(l), l->batch, a->trans_b ? l->n : l->k, a->trans_b ? l->k : l->n, &a->b));
   return bench_call_matrix(mk->call, NULL, l->out, l->batch, l->m, l->n, &a->c);
 }
 
@@ -197,7 +201,7 @@ static layerops_status make_gemm(struct maker *mk) {
 static layerops_status weights(struct maker *mk, bool backward, layerops_matrix *w,
                                const layerops_weights **packed) {
   const struct bench_line *l = mk->line;
-  TRY(input(mk, type_of_w(l->type), 1, l->n, l->k, w));
+  TRY(input(mk, type_of_w(l), 1, l->n, l->k, w));
   if (!l->packed) return LAYEROPS_OK;
   TRY(bench_call_weights(mk->call, *w, backward, packed));
   *w = (layerops_matrix){0};
@@ -207,10 +211,12 @@ static layerops_status weights(struct maker *mk, bool backward, layerops_matrix 
 static layerops_status make_linear_forward(struct maker *mk) {
   const struct bench_line *l = mk->line;
   layerops_linear_forward_args *a = &mk->call->args.linear_forward;
+  const bool bytes = layerops_type_size(l->type) == 1;
   a->activation = l->activation;
+  a->flags = flags_of(l);
   TRY(input(mk, l->type, 1, l->m, l->k, &a->x));
   TRY(weights(mk, false, &a->w, &a->packed));
-  TRY(input(mk, is_integer(l->type) ? LAYEROPS_F32 : l->type, 1, 1, l->n, &a->bias));
+  TRY(input(mk, bytes ? LAYEROPS_F32 : l->type, 1, 1, l->n, &a->bias));
   return output(mk, l->out, l->m, l->n, &a->y);
 }
 
@@ -413,6 +419,7 @@ static void backward_work(const struct bench_line *l, double *flops, double *byt
 void bench_line_work(const struct bench_line *l, double *flops, double *bytes) {
   double m = (double)l->m, n = (double)l->n, k = (double)l->k, batch = (double)l->batch;
   double size = (double)layerops_type_size(l->type), out = (double)layerops_type_size(l->out);
+  double w_size = (double)layerops_type_size(type_of_w(l));
   if (l->op == LAYEROPS_OP_linear_backward) {
     backward_work(l, flops, bytes);
     return;
@@ -421,9 +428,8 @@ void bench_line_work(const struct bench_line *l, double *flops, double *bytes) {
   *flops = l->op == LAYEROPS_OP_bsr_linear_forward ? 2 * m * weights
            : shapes[l->op].mk                      ? 2 * m * n * k * batch
                                                    : shapes[l->op].flops * m * n;
-  *bytes =
-      batch *
-          (size * (shapes[l->op].mk * m * k + shapes[l->op].nk * n * k + shapes[l->op].mn * m * n) +
-           out * shapes[l->op].out * m * n + 4 * shapes[l->op].f32 * m * n) +
-      size * weights + (l->momentum ? 8 * m * n : 0);
+  *bytes = batch * (size * (shapes[l->op].mk * m * k + shapes[l->op].mn * m * n) +
+                    w_size * shapes[l->op].nk * n * k + out * shapes[l->op].out * m * n +
+                    4 * shapes[l->op].f32 * m * n) +
+           size * weights + (l->momentum ? 8 * m * n : 0);
 }

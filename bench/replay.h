@@ -10,12 +10,12 @@ struct bench_line {
   layerops_op op;
   char device[32], kernel[64];
   int64_t m, n, k, batch;
-  layerops_type type, out;
-  char trans[4]; /* "nt": A as it is, B transposed */
-  char wants[8]; /* of linear_backward: any of x, w, b */
+  layerops_type type, out, w; /* w: 0 where it follows from type */
+  char trans[4];              /* "nt": A as it is, B transposed */
+  char wants[8];              /* of linear_backward: any of x, w, b */
   char truth[16];
   layerops_activation activation;
-  int64_t block, blocks, log, packed;
+  int64_t block, blocks, log, packed, fast_accum;
   bool momentum; /* no line tells it */
 };
 

@@ -87,7 +87,7 @@ static layerops_status place_ring(struct bench_steps *s, const struct bench_oper
 }
 
 static layerops_status place_scales(struct bench_steps *s, const struct bench_operands *o) {
-  if (o->scale_w) TRY(place(s, &f32, &o->scale_x, 1, 1, &s->scale_x));
+  if (o->scale_x > 0) TRY(place(s, &f32, &o->scale_x, 1, 1, &s->scale_x));
   if (o->scale_y > 0) TRY(place(s, &f32, &o->scale_y, 1, 1, &s->scale_y));
   return LAYEROPS_OK;
 }
@@ -131,8 +131,7 @@ static layerops_status find_layers(struct bench_steps *s, const struct bench_ope
 
 double bench_steps_bytes(const struct bench_operands *o) {
   double flops, bytes;
-  bench_work(o->row, o->row->block ? &o->pattern : NULL, o->type->size, bench_type_y(o->type)->size,
-             &flops, &bytes);
+  bench_work(o->row, o->row->block ? &o->pattern : NULL, o->type, &flops, &bytes);
   return bytes;
 }
 

@@ -91,8 +91,7 @@ static struct bench_result describe(const struct bench_race *race, const struct 
                            .residency = bench_residencies[race->residency],
                            .way = bench_ways[race->session->way],
                            .stats = stats};
-  bench_work(row, pattern, race->operands.type->size, bench_type_y(race->operands.type)->size,
-             &r.flops, &r.bytes);
+  bench_work(row, pattern, race->operands.type, &r.flops, &r.bytes);
   if (target->has_bound)
     r.bound = (race->residency == BENCH_COLD ? bench_bound_cold : bench_bound)(
         &target->bound, r.dtype, target->threads, r.flops, r.bytes);

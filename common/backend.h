@@ -40,6 +40,8 @@ struct lo_weights_form {
                             const layerops_matrix *w);
   /* NULL, or why this context cannot use weights of its device. */
   const char *(*refuses)(layerops_context *ctx, const layerops_weights *weights);
+  /* NULL, or why they do not serve an X (or dY) of the type `x`. */
+  const char *(*refuses_x)(const layerops_weights *weights, layerops_type x);
 };
 
 /* Recorded calls in a form of the device's own, which one launch replays. Without one (NULL) a
@@ -143,9 +145,12 @@ struct lo_backend {
   const struct lo_tuning_form *tuning;   /* NULL: nothing to choose by measuring */
   const struct lo_again_form *again;     /* NULL: nothing is kept of calls that come again */
 
-  /* NULL, or why this device refuses the operation for this type. Asked by the door before each
-   * call and by layerops_supports. `type` is that of the operation's first operand. */
-  const char *(*refuses)(layerops_context *ctx, layerops_op op, layerops_type type);
+  /* NULL, or why this device refuses the operation for these types. Asked by the door before each
+   * call and by layerops_supports. `type` is that of the operation's first operand, `second` that
+   * of B or W, or of the copy that copy and gather make; LAYEROPS_NONE_TYPE where the operation has
+   * no such operand, or layerops_supports asks for `type` alone. */
+  const char *(*refuses)(layerops_context *ctx, layerops_op op, layerops_type type,
+                         layerops_type second);
 
   struct lo_ops ops;
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/call.h"
+#include "common/door.h"
 
 void lo_log(layerops_context *ctx, int level, const char *format, ...) {
   if (ctx->verbose < level) return;
@@ -57,20 +57,33 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* What a product of two types, or of 8-bit floats, adds to the line. (Integers have W of i8.) */
+static void describe_product(const lo_call *call, char *w, char *fast, size_t size) {
+  w[0] = fast[0] = 0;
+  const bool gemm = call->op == LAYEROPS_OP_gemm;
+  if (!gemm && call->op != LAYEROPS_OP_linear_forward) return;
+  const uint32_t flags = gemm ? call->args.gemm.flags : call->args.linear_forward.flags;
+  if (call->second_type != call->type && !lo_is_int8(call->type))
+    snprintf(w, size, " w=%s", layerops_type_name(call->second_type));
+  if (flags & LAYEROPS_FAST_ACCUM && lo_is_f8(call->type)) snprintf(fast, size, " fast_accum=1");
+}
+
 static layerops_status run_verbose(layerops_context *ctx, const lo_call *call) {
   LO_TRY(ctx->backend->sync(ctx));
   double start = now();
   LO_TRY(lo_call_dispatch(ctx, call));
   LO_TRY(ctx->backend->sync(ctx));
   double seconds = now() - start;
-  lo_log(
-      ctx, 1,
-      "layerops: %s device=%s kernel=%s m=%lld n=%lld k=%lld batch=%lld type=%s out=%s%s ms=%.6g "
-      "gflops=%.4g",
-      layerops_op_name(call->op), ctx->device->name, ctx->kernel, (long long)call->m,
-      (long long)call->n, (long long)call->k, (long long)call->batch,
-      layerops_type_name(call->type), layerops_type_name(call->out_type), call->detail,
-      seconds * 1e3, seconds > 0 ? call->flops / seconds * 1e-9 : 0.0);
+  char w[16], fast[16];
+  describe_product(call, w, fast, sizeof w);
+  lo_log(ctx, 1,
+         "layerops: %s device=%s kernel=%s m=%lld n=%lld k=%lld batch=%lld type=%s%s out=%s%s%s "
+         "ms=%.6g "
+         "gflops=%.4g",
+         layerops_op_name(call->op), ctx->device->name, ctx->kernel, (long long)call->m,
+         (long long)call->n, (long long)call->k, (long long)call->batch,
+         layerops_type_name(call->type), w, layerops_type_name(call->out_type), call->detail, fast,
+         seconds * 1e3, seconds > 0 ? call->flops / seconds * 1e-9 : 0.0);
   return LAYEROPS_OK;
 }
 

@@ -10,7 +10,8 @@ struct lo_call {
   int64_t m, n, k, batch;
   double flops;
   layerops_type type, out_type;
-  char detail[64]; /* further key=value pairs */
+  layerops_type second_type; /* as a backend is asked about it (common/backend.h) */
+  char detail[64];           /* further key=value pairs */
   union {
 #define LO_CALL_ARGS(name, number) layerops_##name##_args name;
     LAYEROPS_OP_LIST(LO_CALL_ARGS)

@@ -141,12 +141,19 @@ const char *layerops_last_kernel(layerops_context *ctx) {
 }
 
 layerops_status layerops_supports(layerops_context *ctx, layerops_op op, layerops_type type) {
+  return layerops_supports_pair(ctx, op, type, LAYEROPS_NONE_TYPE);
+}
+
+layerops_status layerops_supports_pair(layerops_context *ctx, layerops_op op, layerops_type type,
+                                       layerops_type second) {
   LO_TRY(lo_enter(ctx, "supports"));
   if (op <= 0 || op >= LAYEROPS_OP_COUNT)
     return lo_fail(LAYEROPS_ERROR_INVALID, "supports: unknown operation %d", (int)op);
   if (type <= 0 || type >= LAYEROPS_TYPE_COUNT)
     return lo_fail(LAYEROPS_ERROR_INVALID, "supports: unknown type %d", (int)type);
-  return lo_supports(ctx, op, type);
+  if (second < 0 || second >= LAYEROPS_TYPE_COUNT)
+    return lo_fail(LAYEROPS_ERROR_INVALID, "supports: unknown type %d", (int)second);
+  return lo_supports(ctx, op, type, second);
 }
 
 void lo_fault(layerops_context *ctx, layerops_status status, const char *format, ...) {

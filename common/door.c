@@ -61,6 +61,7 @@ layerops_status lo_door_open(lo_door *door, layerops_context *ctx, layerops_op o
   door->user_size = user_size;
   door->call.op = op;
   door->call.batch = 1;
+  door->call.second_type = LAYEROPS_NONE_TYPE;
   door->call.detail[0] = 0;
   return lo_copy_args(door->function, &door->call.args, size, user, user_size);
 }
@@ -80,19 +81,24 @@ static void push(lo_door *door, const char *name, layerops_matrix *view, int rol
   door->operands[door->count++] = (lo_operand){view, name, role};
 }
 
+const char *lo_types_text(unsigned types, char text[LO_TYPES_TEXT]) {
+  size_t used = 0;
+  text[0] = 0;
+  for (layerops_type t = 0; t < LAYEROPS_TYPE_COUNT; t++)
+    if (types & LO_BIT(t))
+      used += (size_t)snprintf(text + used, LO_TYPES_TEXT - used, "%s%s", used ? ", " : "",
+                               layerops_type_name(t));
+  return text;
+}
+
 static layerops_status check_type(lo_door *door, const char *name, layerops_type type,
                                   unsigned types) {
   if (type < 0 || type >= LAYEROPS_TYPE_COUNT)
     REFUSE("%s has the unknown type %d", name, (int)type);
   if (types & LO_BIT(type)) return LAYEROPS_OK;
-  char list[64] = "";
-  for (int t = 0; t < LAYEROPS_TYPE_COUNT; t++)
-    if (types & LO_BIT(t)) {
-      size_t used = strlen(list);
-      snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", layerops_type_name(t));
-    }
+  char list[LO_TYPES_TEXT];
   return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "%s is %s here; supported: %s", name,
-                        layerops_type_name(type), list);
+                        layerops_type_name(type), lo_types_text(types, list));
 }
 
 static bool empty(const layerops_matrix *v) {
@@ -279,6 +285,10 @@ void lo_door_describe(lo_door *door, int64_t m, int64_t n, int64_t k, double flo
   door->call.out_type = out_type;
 }
 
+void lo_door_pair(lo_door *door, layerops_type second) {
+  door->call.second_type = second;
+}
+
 void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...) {
   door->call.batch = batch;
   if (!door->ctx->verbose) return; /* the text would take longer than a small layer */
@@ -309,7 +319,8 @@ static bool has_host_view(const lo_door *door) {
   return false;
 }
 
-layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type) {
+layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type,
+                            layerops_type second) {
   bool have = false;
   switch (op) {
 #define X(name, number)                                                                            \
@@ -324,16 +335,17 @@ layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type
   if (!have)
     return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s has no such operation", layerops_op_name(op),
                    ctx->device->name);
-  const char *reason = ctx->backend->refuses ? ctx->backend->refuses(ctx, op, type) : NULL;
-  if (reason)
-    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s refuses %s: %s", layerops_op_name(op),
-                   ctx->device->name, layerops_type_name(type), reason);
-  return LAYEROPS_OK;
+  const char *reason = ctx->backend->refuses ? ctx->backend->refuses(ctx, op, type, second) : NULL;
+  if (!reason) return LAYEROPS_OK;
+  const bool pair = second != LAYEROPS_NONE_TYPE && second != type;
+  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: %s refuses %s%s%s: %s", layerops_op_name(op),
+                 ctx->device->name, layerops_type_name(type), pair ? " with " : "",
+                 pair ? layerops_type_name(second) : "", reason);
 }
 
 layerops_status lo_door_pass(lo_door *door) {
   LO_TRY(lo_check_aliases(door));
-  LO_TRY(lo_supports(door->ctx, door->call.op, door->call.type));
+  LO_TRY(lo_supports(door->ctx, door->call.op, door->call.type, door->call.second_type));
   bool staged = !door->ctx->backend->host_memory && has_host_view(door);
   if ((door->ctx->recording || door->ctx->preparing) && staged)
     return lo_door_refuse(door, LAYEROPS_ERROR_STATE, "host views cannot be %s on %s",

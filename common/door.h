@@ -21,11 +21,20 @@ enum {
 enum {
   LO_FLOAT = LO_BIT(LAYEROPS_F32) | LO_BIT(LAYEROPS_F16) | LO_BIT(LAYEROPS_BF16),
   LO_INT8 = LO_BIT(LAYEROPS_I8) | LO_BIT(LAYEROPS_U8),
-  LO_COPYABLE = LO_FLOAT | LO_BIT(LAYEROPS_I32) | LO_INT8
+  LO_F8 = LO_BIT(LAYEROPS_F8E4M3) | LO_BIT(LAYEROPS_F8E5M2),
+  LO_BYTES = LO_INT8 | LO_F8,
+  LO_COPYABLE = LO_FLOAT | LO_BIT(LAYEROPS_I32) | LO_BYTES
 };
 static inline bool lo_is_int8(layerops_type type) {
   return type == LAYEROPS_I8 || type == LAYEROPS_U8;
 }
+static inline bool lo_is_f8(layerops_type type) {
+  return type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2;
+}
+/* "f32, f16": a set of types; returns `text`. */
+#define LO_TYPES_TEXT 64
+const char *lo_types_text(unsigned types, char text[LO_TYPES_TEXT]);
+
 /* T or f32: what most operands beside the main ones may be. */
 static inline unsigned lo_same_or_f32(layerops_type type) {
   return LO_BIT(type) | LO_BIT(LAYEROPS_F32);
@@ -82,20 +91,35 @@ layerops_status lo_door_matrix(lo_door *door, const char *name, layerops_matrix 
 layerops_status lo_door_optional(lo_door *door, const char *name, layerops_matrix *view, int role,
                                  unsigned types, int64_t rows, int64_t cols);
 /* W of a linear layer, as exactly one of w and packed, for the pass that `backward` says. On return
- * `shape` is W's; rows in a buffer have become w. */
+ * `shape` is W's; rows in a buffer have become w. X, or dY, is of the type `x`. */
 layerops_status lo_door_weights(lo_door *door, layerops_matrix *w, const layerops_weights **packed,
-                                bool backward, layerops_type type, int64_t rows, int64_t cols,
-                                layerops_matrix *shape);
-/* Scales and zero points of a product of `type` over k, for 8-bit integers only; and the k beyond
- * which sums could overflow. Each that is given holds 1 value or `count`. */
+                                bool backward, layerops_type x, unsigned types, int64_t rows,
+                                int64_t cols, layerops_matrix *shape);
+
+/* What a product may have beside an A, or X, of a type. */
+enum { LO_MULTIPLIED = LO_FLOAT | LO_BYTES }; /* A and X */
+typedef struct lo_product_types {
+  unsigned b;      /* B and W */
+  unsigned beside; /* C, Y, bias, residual, preact */
+  unsigned sums;   /* C too, as the sum itself */
+  unsigned narrow; /* Y too, divided by scale_y */
+} lo_product_types;
+lo_product_types lo_product_types_of(layerops_type a);
+
+/* Scales and zero points: each belongs to an operand, which must be of one of `types`, and holds 1
+ * value or `count`. */
 typedef struct lo_scale {
   const char *name;
   layerops_matrix *view;
   layerops_type type;
   int64_t count;
+  const char *of_name;
+  const layerops_matrix *of;
+  unsigned types;
 } lo_scale;
-layerops_status lo_door_scales(lo_door *door, layerops_type type, int64_t k, const lo_scale *scales,
-                               int count);
+layerops_status lo_door_scales(lo_door *door, const lo_scale *scales, int count);
+/* Refuses a k over which sums of integers could overflow. */
+layerops_status lo_door_sums(lo_door *door, layerops_type a, int64_t k);
 /* All operands so far are one matrix, not several. */
 layerops_status lo_door_all_unbatched(lo_door *door);
 /* Anything but all-zero: a view that lacks its type is a mistake, not an absent view. */
@@ -120,6 +144,8 @@ layerops_status lo_door_refuse(lo_door *door, layerops_status status, const char
 /* Describes the call for the verbose line: sizes, operations done, main types. */
 void lo_door_describe(lo_door *door, int64_t m, int64_t n, int64_t k, double flops,
                       layerops_type type, layerops_type out_type);
+/* Where the type of a second operand is its own: what the backend is asked about too. */
+void lo_door_pair(lo_door *door, layerops_type second);
 
 /* The batch, and further key=value pairs of that line. */
 void lo_door_detail(lo_door *door, int64_t batch, const char *format, ...)
@@ -133,8 +159,9 @@ layerops_status lo_door_pass(lo_door *door);
 layerops_status lo_check_aliases(lo_door *door);
 /* common/stage.c: host views are copied to the device and back around the call. */
 layerops_status lo_run_staged(lo_door *door);
-/* common/door.c: what layerops_supports asks. */
-layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type);
+/* common/door.c: what layerops_supports asks; `second` may be LAYEROPS_NONE_TYPE. */
+layerops_status lo_supports(layerops_context *ctx, layerops_op op, layerops_type type,
+                            layerops_type second);
 /* The labels or indices of a host-visible i32 vector all lie in [0, limit), `ignore` apart. LABEL
  * with the place and the value. The CPU backends call it before they write, staging before it
  * copies. */

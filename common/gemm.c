@@ -33,25 +33,25 @@ layerops_status layerops_gemm_(layerops_context *ctx, const layerops_gemm_args *
   LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_one_of(&door, "trans_a", a->trans_a, 2));
   LO_TRY(lo_door_one_of(&door, "trans_b", a->trans_b, 2));
-  LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_FLOAT | LO_INT8, LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "a", &a->a, LO_IN, LO_MULTIPLIED, LO_ANY, LO_ANY));
   int64_t m = a->trans_a ? a->a.cols : a->a.rows, k = a->trans_a ? a->a.rows : a->a.cols;
-  const bool integers = lo_is_int8(a->a.type);
-  const unsigned b_types = LO_BIT(integers ? LAYEROPS_I8 : a->a.type);
-  const unsigned c_types = integers ? LO_FLOAT | LO_BIT(LAYEROPS_I32) : lo_same_or_f32(a->a.type);
-  LO_TRY(lo_door_matrix(&door, "b", &a->b, LO_IN, b_types, a->trans_b ? LO_ANY : k,
+  const lo_product_types types = lo_product_types_of(a->a.type);
+  LO_TRY(lo_door_matrix(&door, "b", &a->b, LO_IN, types.b, a->trans_b ? LO_ANY : k,
                         a->trans_b ? k : LO_ANY));
   int64_t n = a->trans_b ? a->b.rows : a->b.cols;
-  LO_TRY(lo_door_matrix(&door, "c", &a->c, LO_INOUT, c_types, m, n));
+  LO_TRY(lo_door_matrix(&door, "c", &a->c, LO_INOUT, types.beside | types.sums, m, n));
   LO_TRY(check_batch(&door, a));
   LO_TRY(lo_door_scalar(&door, "alpha", &a->alpha, 1));
   LO_TRY(lo_door_scalar(&door, "beta", &a->beta, 0));
-  const lo_scale scales[] = {{"scale_a", &a->scale_a, LAYEROPS_F32, m},
-                             {"scale_b", &a->scale_b, LAYEROPS_F32, n},
-                             {"zero_a", &a->zero_a, LAYEROPS_I32, m}};
-  LO_TRY(lo_door_scales(&door, a->a.type, k, scales, 3));
+  const lo_scale scales[] = {{"scale_a", &a->scale_a, LAYEROPS_F32, m, "a", &a->a, LO_BYTES},
+                             {"scale_b", &a->scale_b, LAYEROPS_F32, n, "b", &a->b, LO_BYTES},
+                             {"zero_a", &a->zero_a, LAYEROPS_I32, m, "a", &a->a, LO_INT8}};
+  LO_TRY(lo_door_scales(&door, scales, 3));
+  LO_TRY(lo_door_sums(&door, a->a.type, k));
   LO_TRY(check_plain(&door, a));
   lo_door_describe(&door, m, n, k, 2.0 * (double)m * (double)n * (double)k * (double)a->c.batch,
                    a->a.type, a->c.type);
+  lo_door_pair(&door, a->b.type);
   lo_door_detail(&door, a->c.batch, "trans=%c%c", a->trans_a ? 't' : 'n', a->trans_b ? 't' : 'n');
   return lo_door_pass(&door);
 }

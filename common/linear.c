@@ -9,33 +9,30 @@ layerops_status layerops_linear_forward_(layerops_context *ctx,
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_linear_forward, sizeof *args, args, size));
   layerops_linear_forward_args *a = &door.call.args.linear_forward;
   LO_TRY(lo_door_flags(&door, a->flags));
-  LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_FLOAT | LO_INT8, LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN, LO_MULTIPLIED, LO_ANY, LO_ANY));
   int64_t m = a->x.rows, k = a->x.cols;
-  const bool integers = lo_is_int8(a->x.type);
-  const unsigned types = integers ? LO_FLOAT : lo_same_or_f32(a->x.type);
-  const layerops_type w_type = integers ? LAYEROPS_I8 : a->x.type;
+  const lo_product_types types = lo_product_types_of(a->x.type);
   const bool packed = a->packed != NULL;
   layerops_matrix w;
-  LO_TRY(lo_door_weights(&door, &a->w, &a->packed, false, w_type, LO_ANY, k, &w));
+  LO_TRY(lo_door_weights(&door, &a->w, &a->packed, false, a->x.type, types.b, LO_ANY, k, &w));
   int64_t n = w.rows;
-  LO_TRY(lo_door_optional(&door, "bias", &a->bias, LO_IN, types, 1, n));
-  LO_TRY(lo_door_optional(&door, "residual", &a->residual, LO_IN | LO_IN_PLACE, types, m, n));
-  LO_TRY(lo_door_optional(&door, "preact", &a->preact, LO_OUT, types, m, n));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, integers ? types | LO_INT8 : types, m, n));
-  const lo_scale scales[] = {{"scale_x", &a->scale_x, LAYEROPS_F32, m},
-                             {"scale_w", &a->scale_w, LAYEROPS_F32, n},
-                             {"zero_x", &a->zero_x, LAYEROPS_I32, m},
-                             {"scale_y", &a->scale_y, LAYEROPS_F32, 1}};
-  LO_TRY(lo_door_scales(&door, a->x.type, k, scales, 4));
-  if (lo_present(&a->scale_y) && !lo_is_int8(a->y.type))
-    return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID,
-                          "scale_y is set, but is for a y of i8 or u8: it is %s here",
-                          layerops_type_name(a->y.type));
+  LO_TRY(lo_door_optional(&door, "bias", &a->bias, LO_IN, types.beside, 1, n));
+  LO_TRY(
+      lo_door_optional(&door, "residual", &a->residual, LO_IN | LO_IN_PLACE, types.beside, m, n));
+  LO_TRY(lo_door_optional(&door, "preact", &a->preact, LO_OUT, types.beside, m, n));
+  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, types.beside | types.narrow, m, n));
+  const lo_scale scales[] = {{"scale_x", &a->scale_x, LAYEROPS_F32, m, "x", &a->x, LO_BYTES},
+                             {"scale_w", &a->scale_w, LAYEROPS_F32, n, "w", &w, LO_BYTES},
+                             {"zero_x", &a->zero_x, LAYEROPS_I32, m, "x", &a->x, LO_INT8},
+                             {"scale_y", &a->scale_y, LAYEROPS_F32, 1, "y", &a->y, LO_BYTES}};
+  LO_TRY(lo_door_scales(&door, scales, 4));
+  LO_TRY(lo_door_sums(&door, a->x.type, k));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
   LO_TRY(lo_door_value(&door, "slope", &a->slope, 0.01, -1e30, 1e30));
   LO_TRY(lo_door_scalar(&door, "alpha", &a->alpha, 1));
   lo_door_describe(&door, m, n, k, 2.0 * (double)m * (double)n * (double)k, a->x.type, a->y.type);
+  lo_door_pair(&door, w.type);
   lo_door_detail(&door, 1, "trans=nt activation=%s%s", layerops_activation_name(a->activation),
                  packed ? " packed=1" : "");
   return lo_door_pass(&door);
@@ -68,7 +65,8 @@ static layerops_status check_dx(lo_door *door, layerops_linear_backward_args *a,
     return LAYEROPS_OK;
   }
   unsigned types = lo_same_or_f32(a->dy.type);
-  LO_TRY(lo_door_weights(door, &a->w, &a->packed, true, a->dy.type, a->dy.cols, LO_ANY, w));
+  LO_TRY(lo_door_weights(door, &a->w, &a->packed, true, a->dy.type, LO_BIT(a->dy.type), a->dy.cols,
+                         LO_ANY, w));
   LO_TRY(lo_door_matrix(door, "dx", &a->dx, LO_OUT, types, a->dy.rows, w->cols));
   return (a->dx_activation == LAYEROPS_IDENTITY ? lo_door_optional : lo_door_matrix)(
       door, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE, types, a->dy.rows, w->cols);

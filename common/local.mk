@@ -22,7 +22,6 @@ library_parts += %D%/libcommon.la
 	%D%/error.h \
 	%D%/event.c \
 	%D%/gemm.c \
-	%D%/integers.c \
 	%D%/kernel/activation.h \
 	%D%/kernel/codes.h \
 	%D%/linear.c \
@@ -34,6 +33,7 @@ library_parts += %D%/libcommon.la
 	%D%/process.h \
 	%D%/product.c \
 	%D%/product.h \
+	%D%/product_types.c \
 	%D%/record.c \
 	%D%/registry.c \
 	%D%/softmax.c \

@@ -24,6 +24,7 @@ layerops_status layerops_copy_(layerops_context *ctx, const layerops_copy_args *
   LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_COPYABLE, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));
   lo_door_describe(&door, a->x.rows, a->x.cols, 0, 0, a->x.type, a->y.type);
+  lo_door_pair(&door, a->y.type);
   return lo_door_pass(&door);
 }
 
@@ -51,5 +52,6 @@ layerops_status layerops_gather_(layerops_context *ctx, const layerops_gather_ar
   LO_TRY(lo_door_matrix(&door, "index", &a->index, LO_IN, LO_BIT(LAYEROPS_I32), 1, a->y.rows));
   LO_TRY(lo_door_all_unbatched(&door));
   lo_door_describe(&door, a->y.rows, a->y.cols, 0, 0, a->x.type, a->y.type);
+  lo_door_pair(&door, a->y.type);
   return lo_door_pass(&door);
 }

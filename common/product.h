@@ -7,9 +7,10 @@
  *   C   = y + residual
  *   row_sum[i] = sum_k op(A)[i,k] + beta * row_sum[i]
  *
- * Products of 8-bit integers: acc = scale_a[i] scale_b[j] (sum_k (op(A)[i,k] - zero_a[i])
- * op(B)[k,j]), and an 8-bit C is divided by scale_c. Each of these is absent, a vector of 1, or of
- * all.
+ * Operands of 8 bits: acc = scale_a[i] scale_b[j] (sum_k (op(A)[i,k] - zero_a[i]) op(B)[k,j]), and
+ * an 8-bit C is divided by scale_c. Each of these is absent, a vector of 1, or of all: scale_a only
+ * where A is of 8 bits, zero_a where it is of integers, scale_b where B is of 8 bits. A and B may
+ * be of two types: u8 and i8, the two 8-bit floats, or 16 bits and 8 (i8 or a float).
  *
  * C may be absent where row_sum is present: then only that sum is wanted (B may be absent too).
  *

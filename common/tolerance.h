@@ -4,6 +4,7 @@
 #define LO_TOLERANCE_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include <layerops/base.h>
 
@@ -21,6 +22,24 @@
 static inline double lo_sum_steps(layerops_type type, int64_t k) {
   double n = (double)k, likely = fmin(n, 8 * sqrt(n));
   return type == LAYEROPS_F32 ? likely : fmax(likely, n / 4);
+}
+
+/* Hopper's tensor cores multiply 8-bit floats in groups of 32 of k. The exact products of a group
+ * and the sum so far are cut, towards 0, to multiples of 2^-13 of the power of two of the largest
+ * of them, M, and then added: 33 numbers, each of which loses less than 2^-13 M. Kernels hand sums
+ * over 128 of k to f32, unless FAST_ACCUM lets them go on. */
+enum { LO_F8_GROUP = 32, LO_F8_PROMOTED = 128 };
+
+/* What a group may lose whose largest number, of products and sum, is `largest`. */
+static inline double lo_f8_lost(double largest) {
+  return (LO_F8_GROUP + 1) * 0x1p-13 * largest;
+}
+
+/* The same over k, in units of u sum|x||w|, with the sum of all that was added so far in place of
+ * M: beside lo_sum_steps of the sums in f32. */
+static inline double lo_f8_steps(int64_t k, bool fast) {
+  const int64_t at_once = fast || k < LO_F8_PROMOTED ? k : LO_F8_PROMOTED;
+  return ceil((double)at_once / LO_F8_GROUP) * lo_f8_lost(1) * 0x1p24;
 }
 
 #endif

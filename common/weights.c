@@ -47,16 +47,18 @@ layerops_status layerops_weights_pack_(layerops_context *ctx, const layerops_wei
   LO_TRY(lo_copy_args(door.function, &a, sizeof a, args, size));
   if (!weights) return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "weights is NULL");
   *weights = NULL;
-  LO_TRY(lo_door_matrix(&door, "w", &a.w, LO_IN, LO_FLOAT | LO_BIT(LAYEROPS_I8), LO_ANY, LO_ANY));
+  LO_TRY(lo_door_matrix(&door, "w", &a.w, LO_IN, LO_FLOAT | LO_BIT(LAYEROPS_I8) | LO_F8, LO_ANY,
+                        LO_ANY));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_one_of(&door, "backward", a.backward, 2));
-  if (a.backward && a.w.type == LAYEROPS_I8)
+  if (a.backward && LO_BYTES & LO_BIT(a.w.type))
     return lo_door_refuse(&door, LAYEROPS_ERROR_UNSUPPORTED,
-                          "backward is 1, but w is i8, which linear_backward does not take");
+                          "backward is 1, but w is %s, which linear_backward does not take",
+                          layerops_type_name(a.w.type));
   if (a.flags)
     return lo_door_refuse(&door, LAYEROPS_ERROR_UNSUPPORTED, "flags is 0x%x, but must be 0",
                           (unsigned)a.flags);
-  LO_TRY(lo_supports(ctx, LAYEROPS_OP_linear_forward, a.w.type));
+  LO_TRY(lo_supports(ctx, LAYEROPS_OP_linear_forward, a.w.type, a.w.type));
   layerops_weights *p = calloc(1, sizeof *p);
   if (!p) return lo_door_refuse(&door, LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory");
   p->device = ctx->device;
@@ -114,12 +116,17 @@ void layerops_weights_destroy(layerops_weights *weights) {
 /* ---- As an operand ---- */
 
 static layerops_status check_packed(lo_door *door, const layerops_weights *p, bool backward,
-                                    layerops_type type, int64_t rows, int64_t cols) {
+                                    layerops_type x, unsigned types, int64_t rows, int64_t cols) {
   const layerops_matrix *w = &p->shape;
+  char list[LO_TYPES_TEXT];
   LO_TRY(check_use(door, "packed", p));
-  if (w->type != type)
-    return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "packed is %s; supported: %s",
-                          layerops_type_name(w->type), layerops_type_name(type));
+  if (!(types & LO_BIT(w->type)))
+    return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "packed is %s here; supported: %s",
+                          layerops_type_name(w->type), lo_types_text(types, list));
+  const char *reason = form_of(p) ? form_of(p)->refuses_x(p, x) : NULL;
+  if (reason)
+    return lo_door_refuse(door, LAYEROPS_ERROR_UNSUPPORTED, "packed is %s, and %s; x is %s",
+                          layerops_type_name(w->type), reason, layerops_type_name(x));
   LO_TRY(lo_door_shape(door, "packed", w, rows, cols));
   if (backward && !p->backward)
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID,
@@ -128,19 +135,19 @@ static layerops_status check_packed(lo_door *door, const layerops_weights *p, bo
 }
 
 layerops_status lo_door_weights(lo_door *door, layerops_matrix *w, const layerops_weights **packed,
-                                bool backward, layerops_type type, int64_t rows, int64_t cols,
-                                layerops_matrix *shape) {
+                                bool backward, layerops_type x, unsigned types, int64_t rows,
+                                int64_t cols, layerops_matrix *shape) {
   if (*packed && lo_given(w))
     return lo_door_refuse(door, LAYEROPS_ERROR_INVALID, "w and packed are both set: give one");
   door->packed = *packed;
   if (*packed) {
-    LO_TRY(check_packed(door, *packed, backward, type, rows, cols));
+    LO_TRY(check_packed(door, *packed, backward, x, types, rows, cols));
     *shape = (*packed)->shape;
     if (form_of(*packed)) return LAYEROPS_OK;
     *w = *shape;
     *packed = NULL;
   }
-  LO_TRY(lo_door_matrix(door, "w", w, LO_IN, LO_BIT(type), rows, cols));
+  LO_TRY(lo_door_matrix(door, "w", w, LO_IN, types, rows, cols));
   *shape = *w;
   return LAYEROPS_OK;
 }

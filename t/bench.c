@@ -154,6 +154,17 @@ static const struct {
     {"bf16", 0x1.03p0f, 0x3f82, 0x1.04p0},
     {"bf16", -0x1.010002p0f, 0xbf81, -0x1.02p0},
     {"bf16", 0x1.ffp127f, 0x7f80, INFINITY}, /* beyond the largest */
+    {"f8e4m3", 1.0f, 0xde38, 1},             /* one byte is written */
+    {"f8e4m3", -0.0f, 0xde80, -0.0},
+    {"f8e4m3", 1.0625f, 0xde38, 1}, /* between two: to even */
+    {"f8e4m3", -1.1875f, 0xdeba, -1.25},
+    {"f8e4m3", 0x1p-9f, 0xde01, 0x1p-9}, /* the smallest */
+    {"f8e4m3", 0x1p-10f, 0xde00, 0},
+    {"f8e4m3", 0x1.ep-7f, 0xde08, 0x1p-6}, /* up to the smallest normal */
+    {"f8e4m3", 1000, 0xde7e, 448},         /* saturates */
+    {"f8e5m2", 1.125f, 0xde3c, 1},
+    {"f8e5m2", -0x1.8p-16f, 0xde82, -0x1p-15},
+    {"f8e5m2", INFINITY, 0xde7b, 57344},
 };
 
 static void test_stored(void) {
@@ -174,6 +185,20 @@ static void test_stored(void) {
       wrong += isnan(value) ? !isnan(bench_load(type, &bits, 0)) : bits != pattern;
     }
     ok(!wrong, "every %s survives the way to f32 and back (%d do not)", type->name, wrong);
+  }
+  for (int e5m2 = 0; e5m2 < 2; e5m2++) {
+    const struct bench_type *type = bench_type_find(e5m2 ? "f8e5m2" : "f8e4m3");
+    int wrong = 0;
+    for (int b = 0; b < 256; b++) {
+      uint8_t code = (uint8_t)b, again = 0;
+      double value = bench_load(type, &code, 0);
+      bench_store(type, &again, 0, (float)value);
+      wrong += isnan(value)   ? !isnan(bench_load(type, &again, 0))
+               : isinf(value) ? !e5m2 || (b & 0x7f) != 0x7c
+                              : again != code;
+    }
+    ok(!wrong, "every number of %s survives the way to f32 and back (%d do not)", type->name,
+       wrong);
   }
   const struct bench_type *bytes = bench_type_find("int8");
   uint8_t u[4];
@@ -217,7 +242,8 @@ static void answer(struct bench_operands *o, int64_t at, double error) {
   const struct bench_row *r = o->row;
   for (int64_t i = 0; i < r->m * r->n; i++) {
     const struct bench_type *y = bench_type_y(o->type), *w_type = bench_type_w(o->type);
-    double z = 0, scale = o->scale_w ? (double)o->scale_x * o->scale_w[i % r->n] : 1;
+    double z = 0, scale = o->scale_w ? o->scale_w[i % r->n] : 1;
+    if (o->scale_x > 0) scale *= o->scale_x;
     int64_t b = r->block ? r->block : r->k, br = r->block ? i % r->n / b : 0;
     int32_t first = r->block ? o->pattern.row_start[br] : 0;
     int32_t last = r->block ? o->pattern.row_start[br + 1] : 1;
@@ -313,6 +339,10 @@ static void test_checks(void) {
   test_check(bench_type_find("bf16"), dense);
   test_check(bench_type_find("int8"), dense);
   test_check(bench_type_find("tf32"), dense);
+  test_check(bench_type_find("f8e4m3"), dense);
+  test_check(bench_type_find("f8e5m2:fast"), dense);
+  test_check(bench_type_find("f16:i8"), dense);
+  test_check(bench_type_find("bf16:f8e4m3"), dense);
   const struct bench_type *bytes = bench_type_on(bench_type_find("int8"), "cuda");
   ok(bytes->element[0] == 'i' && bench_type_on(bench_type_find("int8"), "cpu")->element[0] == 'u' &&
          bench_type_on(bench_types, "cuda") == bench_types,
@@ -466,10 +496,10 @@ static void test_work(void) {
   struct bench_row sparse = {.id = name_t, .m = 2, .n = 8, .k = 16, .block = 4};
   struct bench_pattern p;
   double flops, bytes;
-  bench_work(&dense, NULL, 4, 4, &flops, &bytes);
+  bench_work(&dense, NULL, bench_types, &flops, &bytes);
   ok(flops == 48 && bytes == 4 * (8 + 12 + 6 + 3), "2 x 3 x 4: 48 flops, 116 bytes with the bias");
   if (!bench_pattern_make("t", BENCH_BANDED, 2, 4, 0.5, &p)) return;
-  bench_work(&sparse, &p, 4, 4, &flops, &bytes);
+  bench_work(&sparse, &p, bench_types, &flops, &bytes);
   ok(flops == 2 * 2 * 16 * 4 && bytes == 4 * (32 + 64 + 16) + 4 * (4 + 3),
      "4 kept blocks of 4 x 4: 256 flops; their values and the index are moved");
   bench_pattern_free(&p);

@@ -64,7 +64,7 @@ misused 'way' "way is 'ring', but must be graph, chain or alone" --suite "$layer
 misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
-misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8 or tf32" --suite "$layers" --dtype f64
+misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8, tf32, f8e4m3, f8e5m2 or a pair as f16:i8" --suite "$layers" --dtype f64
 misused 'a type of training' 'dtype is for --suite' --train 64 --dtype bf16
 misused 'a type of latencies' 'dtype is for --suite' --latency 10 --dtype f16
 for option in 'tier S' 'rows odd2' 'vary 1' 'way chain' 'weights plain' 'residency warm'; do

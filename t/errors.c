@@ -33,8 +33,7 @@ static void test_views(void) {
   REFUSED(copy, a.y.type = 0, INVALID, "y", "without a type");
   REFUSED(copy, a.x.type = 77, INVALID, "x", "unknown type 77");
   REFUSED(copy, a.x.type = -3, INVALID, "x", "unknown type -3");
-  REFUSED(copy, a.y.type = LAYEROPS_F8E4M3, UNSUPPORTED, "y", "f8e4m3",
-          "f32, f16, bf16, i32, i8, u8");
+  REFUSED(copy, a.y.type = 9, INVALID, "y", "unknown type 9");
   REFUSED(copy, a.y.rows = 6, INVALID, "y", "6 x 7", "5 x 7");
   REFUSED(copy, a.y.cols = 3, INVALID, "y", "5 x 3", "5 x 7");
   REFUSED(copy, a.x.rows = -1, INVALID, "x", "negative", "rows -1");
@@ -99,6 +98,7 @@ static void test_gemm(void) {
   REFUSED(gemm, a.trans_a = 2, INVALID, "trans_a", "2");
   REFUSED(gemm, a.c.rows = 3, INVALID, "gemm: c ", "3 x 5", "4 x 5");
   REFUSED(gemm, a.b.type = LAYEROPS_F16, UNSUPPORTED, "gemm: b ", "f16", "supported: f32");
+  REFUSED(gemm, a.b.type = LAYEROPS_F8E4M3, UNSUPPORTED, "gemm: b ", "f8e4m3", "supported: f32");
   REFUSED(gemm, a.a.type = LAYEROPS_I32, UNSUPPORTED, "gemm: a ", "i32");
   REFUSED(gemm, a.a.type = LAYEROPS_I8, UNSUPPORTED, "gemm: b ", "f32", "supported: i8");
   REFUSED(gemm, a.c.type = LAYEROPS_I32, UNSUPPORTED, "gemm: c ", "i32");
@@ -113,7 +113,8 @@ static void test_gemm(void) {
   REFUSED(gemm, a.beta = layerops_element(small, 16), INVALID, "beta", "byte 68", "64 bytes");
   REFUSED(gemm, a.beta = layerops_element(foreign, 0), INVALID, "beta", "reference");
   REFUSED(gemm, a.alpha = layerops_element(small, -1), INVALID, "alpha", "offset -1");
-  REFUSED(gemm, a.scale_a = view(in, 1, 4), INVALID, "scale_a", "i8 and u8", "f32 here");
+  REFUSED(gemm, a.scale_a = view(in, 1, 4), INVALID, "scale_a", "a of i8, u8, f8e4m3, f8e5m2",
+          "f32 here");
   REFUSED(gemm, a.scale_b = view(in, 1, 5), INVALID, "scale_b");
   REFUSED(gemm, a.zero_a = view(in, 1, 4), INVALID, "zero_a");
   REFUSED(gemm, a.zero_a.rows = 1, INVALID, "zero_a");
@@ -164,21 +165,72 @@ static void test_integers(void) {
   REFUSED_INTEGERS(a.scale_w = words(5), UNSUPPORTED, "scale_w is i32");
   REFUSED_INTEGERS(a.zero_x = view(in, 1, 3), UNSUPPORTED, "zero_x is f32", "supported: i32");
   REFUSED_INTEGERS(a.zero_x = words(4), INVALID, "zero_x is 1 x 4", "1 x 1 or 1 x 3");
-  REFUSED_INTEGERS(a.scale_y = view(in, 1, 1), INVALID, "scale_y is set", "f32 here");
+  REFUSED_INTEGERS(a.scale_y = view(in, 1, 1), INVALID, "scale_y is set", "y of i8, u8",
+                   "f32 here");
   REFUSED_INTEGERS(a.y.type = LAYEROPS_I8; a.scale_y = view(in, 1, 5), INVALID, "scale_y is 1 x 5");
   REFUSED_INTEGERS(a.scale_x = view(out, 1, 1), ALIAS, "y overlaps scale_x");
   REFUSED_INTEGERS(a.x.cols = a.x.stride = a.w.cols = a.w.stride = 65794, OVERFLOW, "k is 65794",
                    "65793", "int32");
   REFUSED_INTEGER_GEMM(a.b.type = LAYEROPS_U8, UNSUPPORTED, "b is u8");
   REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I8, UNSUPPORTED, "c is i8");
-  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.scale_b = view(in, 1, 1), INVALID, "scale_b",
-                       "c is i32");
-  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.beta = layerops_value(1), INVALID, "alpha and beta",
-                       "c is i32");
-  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32; a.alpha = layerops_element(small, 0), INVALID,
-                       "alpha and beta");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32;
+                       a.scale_b = view(in, 1, 1), INVALID, "scale_b", "c is i32");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32;
+                       a.beta = layerops_value(1), INVALID, "alpha and beta", "c is i32");
+  REFUSED_INTEGER_GEMM(a.c.type = LAYEROPS_I32;
+                       a.alpha = layerops_element(small, 0), INVALID, "alpha and beta");
   REFUSED_INTEGER_GEMM(a.scale_a = view(in, 1, 4); a.scale_a.batch = 2;
                        a.scale_a.batch_stride = 4, INVALID, "scale_a", "batch of 2");
+}
+
+/* Products of 8-bit floats, and of 16 bits with 8. */
+#define REFUSED_F8(change, status, ...)                                                            \
+  REFUSED(linear_forward, a.x = bytes(LAYEROPS_F8E4M3, 3, 6); a.w = bytes(LAYEROPS_F8E5M2, 5, 6);  \
+          change, status, __VA_ARGS__)
+#define REFUSED_MIXED(change, status, ...)                                                         \
+  REFUSED(linear_forward, a.x = bytes(LAYEROPS_F16, 3, 6); a.w = bytes(LAYEROPS_I8, 5, 6);         \
+          change, status, __VA_ARGS__)
+#define REFUSED_F8_GEMM(change, status, ...)                                                       \
+  REFUSED(gemm, a.a = bytes(LAYEROPS_F8E5M2, 4, 6); a.b = bytes(LAYEROPS_F8E4M3, 6, 5);            \
+          change, status, __VA_ARGS__)
+#define REFUSED_MIXED_GEMM(change, status, ...)                                                    \
+  REFUSED(gemm, a.a = bytes(LAYEROPS_BF16, 4, 6); a.b = bytes(LAYEROPS_F8E4M3, 6, 5);              \
+          change, status, __VA_ARGS__)
+
+static void test_f8(void) {
+  REFUSED_F8(a.w.type = LAYEROPS_I8, UNSUPPORTED, "w is i8", "supported: f8e4m3, f8e5m2");
+  REFUSED_F8(a.w = bytes(LAYEROPS_F16, 5, 6), UNSUPPORTED, "w is f16");
+  REFUSED_F8(a.y.type = LAYEROPS_I8, UNSUPPORTED, "y is i8", "f32, f16, bf16, f8e4m3, f8e5m2");
+  REFUSED_F8(a.bias.type = LAYEROPS_F8E4M3, UNSUPPORTED, "bias is f8e4m3", "f32, f16, bf16");
+  REFUSED_F8(a.residual.type = LAYEROPS_F8E4M3, UNSUPPORTED, "residual is f8e4m3");
+  REFUSED_F8(a.preact.type = LAYEROPS_F8E4M3, UNSUPPORTED, "preact is f8e4m3");
+  REFUSED_F8(a.zero_x = words(3), INVALID, "zero_x is set", "x of i8, u8,", "f8e4m3 here");
+  REFUSED_F8(a.scale_x = view(in, 1, 2), INVALID, "scale_x is 1 x 2", "1 x 1 or 1 x 3");
+  REFUSED_F8(a.scale_w = view(in, 1, 6), INVALID, "scale_w is 1 x 6", "1 x 1 or 1 x 5");
+  REFUSED_F8(a.scale_y = view(in, 1, 1), INVALID, "scale_y is set", "y of i8, u8", "f32 here");
+  REFUSED_F8(a.y.type = LAYEROPS_F8E4M3; a.scale_y = view(in, 1, 5), INVALID, "scale_y is 1 x 5");
+  REFUSED_F8(a.scale_w = view(out, 1, 1), ALIAS, "y overlaps scale_w");
+  REFUSED_F8_GEMM(a.c.type = LAYEROPS_I32, UNSUPPORTED, "c is i32", "f32, f16, bf16");
+  REFUSED_F8_GEMM(a.c.type = LAYEROPS_F8E4M3, UNSUPPORTED, "c is f8e4m3");
+  REFUSED_F8_GEMM(a.zero_a = words(4), INVALID, "zero_a is set", "f8e5m2 here");
+  REFUSED_F8_GEMM(a.scale_a = view(in, 1, 5), INVALID, "scale_a is 1 x 5", "1 x 4");
+}
+
+static void test_mixed(void) {
+  REFUSED_MIXED(a.w.type = LAYEROPS_U8, UNSUPPORTED, "w is u8", "f16, i8, f8e4m3, f8e5m2");
+  REFUSED_MIXED(a.x = view(in, 3, 6), UNSUPPORTED, "w is i8", "supported: f32");
+  REFUSED_MIXED(a.y = bytes(LAYEROPS_F8E4M3, 3, 5), UNSUPPORTED, "y is f8e4m3", "f32, f16");
+  REFUSED_MIXED(a.bias.type = LAYEROPS_BF16, UNSUPPORTED, "bias is bf16", "f32, f16");
+  REFUSED_MIXED(a.scale_x = view(in, 1, 1), INVALID, "scale_x is set",
+                "x of i8, u8, f8e4m3, f8e5m2", "f16 here");
+  REFUSED_MIXED(a.zero_x = words(1), INVALID, "zero_x is set", "x of i8, u8,", "f16 here");
+  REFUSED_MIXED(a.scale_y = view(in, 1, 1), INVALID, "scale_y is set", "f32 here");
+  REFUSED_MIXED(a.scale_w = view(in, 1, 4), INVALID, "scale_w is 1 x 4", "1 x 1 or 1 x 5");
+  REFUSED_MIXED_GEMM(a.b.type = LAYEROPS_U8, UNSUPPORTED, "b is u8", "bf16, i8, f8e4m3, f8e5m2");
+  REFUSED_MIXED_GEMM(a.b = bytes(LAYEROPS_F16, 6, 5), UNSUPPORTED, "b is f16");
+  REFUSED_MIXED_GEMM(a.c.type = LAYEROPS_F16, UNSUPPORTED, "c is f16", "f32, bf16");
+  REFUSED_MIXED_GEMM(a.scale_a = view(in, 1, 1), INVALID, "scale_a is set", "bf16 here");
+  REFUSED_MIXED_GEMM(a.zero_a = words(1), INVALID, "zero_a is set", "bf16 here");
 }
 
 static void test_linear_forward(void) {
@@ -186,8 +238,8 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.x = (layerops_matrix){0}, INVALID, "x is needed");
   REFUSED(linear_forward, a.w = (layerops_matrix){0}, INVALID, "w is needed");
   REFUSED(linear_forward, a.y = (layerops_matrix){0}, INVALID, "y is needed");
-  REFUSED(linear_forward, a.w.cols = 5; a.w.stride = 5, INVALID, "w is 5 x 5",
-          "5 x 6 beside x of 3 x 6");
+  REFUSED(linear_forward, a.w.cols = 5;
+          a.w.stride = 5, INVALID, "w is 5 x 5", "5 x 6 beside x of 3 x 6");
   REFUSED(linear_forward, a.y.cols = 4, INVALID, "y is 3 x 4", "3 x 5 beside x of 3 x 6",
           "and w of 5 x 6");
   REFUSED(linear_forward, a.bias.cols = 4, INVALID, "bias is 1 x 4", "1 x 5");
@@ -201,7 +253,7 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.slope = layerops_value(INFINITY), INVALID, "slope is inf");
   REFUSED(linear_forward, a.packed = (const layerops_weights *)in, INVALID,
           "w and packed are both");
-  REFUSED(linear_forward, a.scale_x = view(in, 1, 1), INVALID, "scale_x", "i8 and u8");
+  REFUSED(linear_forward, a.scale_x = view(in, 1, 1), INVALID, "scale_x", "x of i8, u8");
   REFUSED(linear_forward, a.scale_y = view(in, 1, 1), INVALID, "scale_y");
   REFUSED(linear_forward, a.flags = 8, UNSUPPORTED, "flags is 0x8");
   REFUSED(linear_forward, a.preact = view(out, 3, 5), ALIAS, "preact", "y");
@@ -225,6 +277,8 @@ static layerops_linear_backward_args valid_linear_backward(void) {
 static void test_linear_backward(void) {
   static const layerops_matrix none;
   VALID(linear_backward);
+  REFUSED(linear_backward, a.dy.type = LAYEROPS_F8E4M3, UNSUPPORTED, "dy is f8e4m3");
+  REFUSED(linear_backward, a.w.type = LAYEROPS_F8E4M3, UNSUPPORTED, "w is f8e4m3", "f32");
   REFUSED(linear_backward, a.dy = none, INVALID, "dy is needed");
   REFUSED(linear_backward, a.w = none, INVALID, "w is needed");
   REFUSED(linear_backward, a.x = none, INVALID, "x is needed");
@@ -270,6 +324,7 @@ static void test_rows(void) {
   VALID(activation_forward);
   REFUSED(activation_forward, a.activation = 44, INVALID, "activation is 44");
   REFUSED(activation_forward, a.x.type = LAYEROPS_I32, UNSUPPORTED, "x is i32");
+  REFUSED(activation_forward, a.y.type = LAYEROPS_F8E5M2, UNSUPPORTED, "y is f8e5m2");
   REFUSED(activation_forward, a.y = view(in + 1, 2, 3), ALIAS, "y overlaps x");
   VALID(activation_backward);
   REFUSED(activation_backward, a.saved = (layerops_matrix){0}, INVALID, "saved is needed");
@@ -376,7 +431,6 @@ static layerops_gather_args valid_gather(void) {
 static void test_moves(void) {
   VALID(fill);
   REFUSED(fill, a.y = (layerops_matrix){0}, INVALID, "y is needed");
-  REFUSED(fill, a.y.type = LAYEROPS_F8E5M2, UNSUPPORTED, "y is f8e5m2");
   VALID(transpose);
   REFUSED(transpose, a.y.rows = 2; a.y.cols = 3; a.y.stride = 3, INVALID, "y is 2 x 3", "3 x 2");
   REFUSED(transpose, a.y.type = LAYEROPS_I32, UNSUPPORTED, "y is i32", "f32");
@@ -411,8 +465,9 @@ static void test_weights_pack(void) {
     ok(!w, "  and gives no object");                                                               \
   } while (0)
   PACK(a.w = (layerops_matrix){0}, INVALID, "w is needed, but is absent");
-  PACK(a.w.type = LAYEROPS_U8, UNSUPPORTED, "w is u8", "f32, f16, bf16, i8");
+  PACK(a.w.type = LAYEROPS_U8, UNSUPPORTED, "w is u8", "f32, f16, bf16, i8, f8e4m3, f8e5m2");
   PACK(a.w.type = LAYEROPS_I8; a.backward = 1, UNSUPPORTED, "backward is 1, but w is i8");
+  PACK(a.w.type = LAYEROPS_F8E5M2; a.backward = 1, UNSUPPORTED, "backward is 1, but w is f8e5m2");
   PACK(a.w.stride = 5, INVALID, "w", "stride 5", "cols 6");
   PACK(a.w.host = NULL; a.w.buffer = small, INVALID, "w ends at byte 120", "64 bytes");
   PACK(a.w.host = NULL; a.w.buffer = foreign, INVALID, "w lies in a buffer of reference", "cpu");
@@ -462,6 +517,26 @@ static void test_weights(void) {
   layerops_weights_destroy(w);
   layerops_weights_destroy(both);
   layerops_weights_destroy(far);
+}
+
+/* What packed weights of 8 bits do not serve. */
+static void test_bytes_packed(void) {
+  static const layerops_matrix none;
+  layerops_weights *w[2] = {NULL, NULL};
+  for (int i = 0; i < 2; i++) {
+    layerops_weights_args a = {.w = bytes(i ? LAYEROPS_F8E4M3 : LAYEROPS_I8, 5, 6)};
+    if (!ok(!layerops_weights_pack(ctx, &a, &w[i]), "weights of 8 bits are packed")) return;
+  }
+  REFUSED(linear_forward, a.w = none; a.packed = w[0];
+          a.x = bytes(LAYEROPS_F16, 3, 6), UNSUPPORTED,
+          "packed is i8, and is laid out for an x of i8 or u8: give w", "x is f16");
+  REFUSED(linear_forward, a.w = none; a.packed = w[0];
+          a.x = bytes(LAYEROPS_F8E4M3, 3, 6), UNSUPPORTED,
+          "packed is i8 here; supported: f8e4m3, f8e5m2");
+  REFUSED(linear_forward, a.w = none;
+          a.packed = w[1], UNSUPPORTED, "packed is f8e4m3 here; supported: f32");
+  layerops_weights_destroy(w[0]);
+  layerops_weights_destroy(w[1]);
 }
 
 /* ---- block-sparse ---- */
@@ -549,6 +624,8 @@ int main(void) {
   test_sizes_of_structs();
   test_gemm();
   test_integers();
+  test_f8();
+  test_mixed();
   test_linear_forward();
   test_linear_backward();
   test_rows();
@@ -557,6 +634,7 @@ int main(void) {
   test_moves();
   test_weights_pack();
   test_weights();
+  test_bytes_packed();
   test_bsr();
   return errors_end();
 }

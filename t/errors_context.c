@@ -59,9 +59,11 @@ static void test_contexts(void) {
   GETS(layerops_supports(ctx, (layerops_op)0, LAYEROPS_F32), INVALID, "unknown operation 0");
   GETS(layerops_supports(ctx, (layerops_op)99, LAYEROPS_F32), INVALID, "unknown operation 99");
   GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, 0), INVALID, "unknown type 0");
-  GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, LAYEROPS_F8E4M3), UNSUPPORTED, "gemm", "f8e4m3");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, LAYEROPS_I32), UNSUPPORTED, "gemm", "i32");
   GETS(layerops_supports(ctx, LAYEROPS_OP_softmax, LAYEROPS_I8), UNSUPPORTED, "softmax", "i8");
   GETS(layerops_supports(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F16), UNSUPPORTED, "f16");
+  GETS(layerops_supports_pair(ctx, LAYEROPS_OP_gemm, LAYEROPS_F16, 9), INVALID, "unknown type 9");
+  GETS(layerops_supports_pair(ctx, LAYEROPS_OP_gemm, LAYEROPS_F16, -1), INVALID, "unknown type -1");
   layerops_close(NULL);
   ok(!strcmp(layerops_last_kernel(NULL), ""), "the last kernel of no context is \"\"");
 }

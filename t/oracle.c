@@ -1,5 +1,6 @@
 /* The reference, which judges the other backends, against values that PyTorch computed in float64
- * from the same float32 inputs (t/data/ops, t/pytorch/ops_reference.py says what is what). */
+ * from the same float32 inputs (t/data/ops, t/pytorch/ops_reference.py says what is what), and
+ * 8-bit floats against ml_dtypes (t/data/f8, t/pytorch/f8_reference.py). */
 #include <config.h>
 
 #include <layerops/layerops.h>
@@ -292,6 +293,41 @@ static void optimizer(const char *name) {
   npy_free(&first), npy_free(&g), npy_free(&want);
 }
 
+/* ---- 8-bit floats ---- */
+
+static void cast(layerops_type from, const void *x, layerops_type to, void *y, int64_t n) {
+  layerops_copy_args args = {.x = matrix(x, from, 1, n), .y = matrix(y, to, 1, n)};
+  succeeded(layerops_copy(ctx, &args), "copy");
+}
+
+/* All codes, and the code of each of many numbers. */
+static void f8(layerops_type type, const char *name) {
+  npy values = load("../f8/%s_values", name), x = load("../f8/x"), want = load("../f8/x_%s", name);
+  uint8_t codes[256], *got = malloc((size_t)x.count);
+  float decoded[256];
+  int64_t wrong = 0, place = 0;
+  for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+  cast(type, codes, LAYEROPS_F32, decoded, 256);
+  for (int i = 0; i < 256; i++) {
+    const float v = npy_f32(&values)[i];
+    wrong += isnan(v) ? !isnan(decoded[i]) : memcmp(&v, &decoded[i], sizeof v) != 0;
+  }
+  ok(values.count == 256 && !wrong, "%s: the values of all codes (%lld are wrong)", name,
+     (long long)wrong);
+  cast(LAYEROPS_F32, x.data, type, got, x.count);
+  wrong = 0;
+  for (int64_t i = 0; i < x.count; i++) {
+    const int nan = isnan(npy_f32(&x)[i]);
+    if ((nan ? got[i] & 0x7f : got[i]) == npy_i32(&want)[i]) continue;
+    if (!wrong++) place = i;
+  }
+  if (!ok(x.count > 5000 && !wrong, "%s: the codes of %lld numbers", name, (long long)x.count))
+    diag("%lld differ; the first: %a is %02x, not %02x", (long long)wrong,
+         (double)npy_f32(&x)[place], got[place], (unsigned)npy_i32(&want)[place]);
+  free(got);
+  npy_free(&values), npy_free(&x), npy_free(&want);
+}
+
 int main(void) {
   static const char *const optimizers[] = {"sgd",  "sgd_momentum", "sgd_nesterov",
                                            "adam", "adam_decay",   "adamw"};
@@ -307,6 +343,8 @@ int main(void) {
     mse(i ? 17 : 7, i ? 33 : 5);
   }
   for (int i = 0; i < 6; i++) optimizer(optimizers[i]);
+  f8(LAYEROPS_F8E4M3, "e4m3");
+  f8(LAYEROPS_F8E5M2, "e5m2");
   layerops_close(ctx);
   return done();
 }

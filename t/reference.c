@@ -10,6 +10,12 @@ static const float a_n[] = {1, 2, 3, 4, 5, 6}, a_t[] = {1, 4, 2, 5, 3, 6};
 static const float b_n[] = {7, 8, 9, 10, 11, 12}, b_t[] = {7, 9, 11, 8, 10, 12};
 static const double ab[] = {58, 64, 139, 154};
 
+static void convert(layerops_type from, const void *x, layerops_type to, void *y, int64_t n) {
+  layerops_copy_args args = {.x = layerops_host_matrix(x, from, 1, n),
+                             .y = layerops_host_matrix(y, to, 1, n)};
+  works(layerops_copy(oracle, &args), "copy");
+}
+
 static void test_gemm(void) {
   for (int trans = 0; trans < 4; trans++) {
     float c[4] = {NAN, NAN, NAN, NAN};
@@ -125,6 +131,73 @@ static void test_integers(void) {
   works(layerops_gemm(oracle, &gemm), "gemm of u8");
   ok(c[0] == 180 + (1 << 30) && c[3] == -32259 + (1 << 30),
      "integers: sums beyond int32 wrap around");
+}
+
+/* Worked out by hand. X is {1.5, -2; 448, 2^-9} of e4m3, W {0.5, 3; -1, 57344} of e5m2: sums -5.25,
+ * -114689.5; 224 + 3 * 2^-9, -336 (-448 + 112). */
+static void test_f8(void) {
+  const uint8_t x[] = {0x3c, 0xc0, 0x7e, 0x01}, w[] = {0x38, 0x42, 0xbc, 0x7b};
+  const float scale_x[] = {0.5f, 2}, scale_w[] = {4, -1}, scale_y[] = {2}, bias[] = {1, -0.25f};
+  const float infinite[] = {INFINITY, NAN, -INFINITY, 0};
+  float z[4], c[4] = {1, 1, 1, 1};
+  uint8_t y[4];
+  layerops_linear_args args = {.x = layerops_host_matrix(x, LAYEROPS_F8E4M3, 2, 2),
+                               .w = layerops_host_matrix(w, LAYEROPS_F8E5M2, 2, 2),
+                               .scale_x = vec(scale_x, 2),
+                               .scale_w = vec(scale_w, 2),
+                               .scale_y = vec(scale_y, 1),
+                               .bias = vec(bias, 2),
+                               .preact = mat(z, 2, 2),
+                               .y = layerops_host_matrix(y, LAYEROPS_F8E4M3, 2, 2)};
+  works(layerops_linear_forward(oracle, &args), "linear_forward of f8");
+  same(z, (double[]){-9.5, 57344.5, 1793.046875, 671.75}, 4, 0, "f8: scales, bias");
+  ok(y[0] == 0xca && y[1] == 0x7e && y[2] == 0x7e && y[3] == 0x7a,
+     "f8: y of e4m3 is rounded to even and saturates: -4.75 to -5, 335.875 to 320");
+  args.y = layerops_host_matrix(y, LAYEROPS_F8E5M2, 2, 2);
+  works(layerops_linear_forward(oracle, &args), "linear_forward of f8");
+  ok(y[0] == 0xc5 && y[1] == 0x77 && y[2] == 0x63 && y[3] == 0x5d,
+     "f8: y of e5m2: -4.75 to -5, 28672.25, 896.5, 335.875 to 320");
+  args.residual = mat(infinite, 2, 2);
+  works(layerops_linear_forward(oracle, &args), "linear_forward of f8");
+  ok(y[0] == 0x7b && (y[1] & 0x7f) > 0x7c && y[2] == 0xfb && y[3] == 0x5d,
+     "f8: infinity saturates, NaN stays");
+  layerops_gemm_args gemm = {.a = args.x,
+                             .b = args.w,
+                             .c = mat(c, 2, 2),
+                             .trans_b = 1,
+                             .alpha = layerops_value(2),
+                             .beta = layerops_value(-1),
+                             .scale_b = vec(scale_w, 1)};
+  works(layerops_gemm(oracle, &gemm), "gemm of f8");
+  same(c, (double[]){-43, -917517, 1791.046875, -2689}, 4, 0, "f8: gemm with a scale, alpha, beta");
+}
+
+/* X is {1.5, -2} of f16; W {3, -128} of i8, then the same bytes as e4m3: 2^-9 * 3, -0. */
+static void test_mixed(void) {
+  const uint16_t x[] = {0x3e00, 0xc000};
+  const uint8_t w[] = {0x03, 0x80};
+  const float scale[] = {0.25f};
+  float y[1];
+  layerops_linear_args args = {.x = layerops_host_matrix(x, LAYEROPS_F16, 1, 2),
+                               .w = layerops_host_matrix(w, LAYEROPS_I8, 1, 2),
+                               .scale_w = vec(scale, 1),
+                               .y = mat(y, 1, 1)};
+  works(layerops_linear_forward(oracle, &args), "linear_forward of f16 and i8");
+  same(y, (double[]){65.125}, 1, 0, "mixed: f16 and i8");
+  args.w.type = LAYEROPS_F8E4M3;
+  works(layerops_linear_forward(oracle, &args), "linear_forward of f16 and e4m3");
+  same(y, (double[]){0x1.2p-9}, 1, 0, "mixed: f16 and e4m3");
+}
+
+/* Of one type nothing is converted: NaN keeps its bits, and infinity does not saturate. */
+static void test_f8_copies(void) {
+  const uint8_t x[] = {0x7c, 0xfd, 0x7e, 0x7b};
+  uint8_t y[4];
+  convert(LAYEROPS_F8E5M2, x, LAYEROPS_F8E5M2, y, 4);
+  ok(!memcmp(x, y, 4), "copy of f8e5m2: the same bits");
+  convert(LAYEROPS_F8E5M2, x, LAYEROPS_F8E4M3, y, 4);
+  ok(y[0] == 0x7e && (y[1] & 0x7f) == 0x7f && (y[2] & 0x7f) == 0x7f && y[3] == 0x7e,
+     "f8e5m2 to f8e4m3: infinity saturates, NaN stays");
 }
 
 static void test_bsr(void) {
@@ -339,12 +412,6 @@ static void test_optimizers(void) {
        "adamw: the weight decays by itself");
 }
 
-static void convert(layerops_type from, const void *x, layerops_type to, void *y, int64_t n) {
-  layerops_copy_args args = {.x = layerops_host_matrix(x, from, 1, n),
-                             .y = layerops_host_matrix(y, to, 1, n)};
-  works(layerops_copy(oracle, &args), "copy");
-}
-
 static void test_conversions(void) {
   const float x[] = {0.5f, 1.5f, 2.5f,     -0.5f,     127.5f,      300,
                      -300, NAN,  INFINITY, -INFINITY, 2147483648.f};
@@ -421,6 +488,9 @@ int main(void) {
   test_strides_and_batch();
   test_linear();
   test_integers();
+  test_f8();
+  test_mixed();
+  test_f8_copies();
   test_bsr();
   test_activations();
   test_softmax();

@@ -36,9 +36,9 @@ ends 2 "$what" --model x --suite "$layers"
 for shape in 1x2 1x2x3x4 0x2x3 -1x2x3 1x2x 1,2,3 ax2x3 '1x2x3 ' 1x2x99999999999999999999; do
   ends 2 "shape is '.*', but must be three sizes" --shape "$shape"
 done
-ends 2 "dtype is 'f64', but must be f32, f16, bf16 or int8" --shape 1x2x3 --dtype f64
-ends 2 "dtype is 'tf32', but must be f32, f16, bf16 or int8" --shape 1x2x3 --dtype tf32
-ends 2 "dtype is 'f32', but must be f32, f16, bf16 or int8, each once" --shape 1x2x3 --dtype f32 \
+ends 2 "dtype is 'f64', but must be f32, f16, bf16, int8, f8e4m3, f8e5m2 or a pair as f16:i8, each once" --shape 1x2x3 --dtype f64
+ends 2 "dtype is 'tf32', but must be f32, f16, bf16, int8, f8e4m3" --shape 1x2x3 --dtype tf32
+ends 2 "dtype is 'f32', but must be f32, f16, bf16, int8, f8e4m3, f8e5m2 or a pair as f16:i8, each once" --shape 1x2x3 --dtype f32 \
   --dtype bf16 --dtype int8 --dtype f32
 for seconds in 0 -1 nan inf x ''; do
   ends 2 "seconds is '$seconds', but must be a positive number" --shape 1x2x3 --seconds "$seconds"

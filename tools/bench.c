@@ -104,9 +104,10 @@ static const struct tool_option options[] = {
     {"tier", "S|L", "S or L", "rows of this tier. Without it S on a CPU,\nall on a GPU", parse_tier,
      FIELD(tier)},
     {"rows", "ID,ID", "a list of rows", "these rows, of whatever tier", parse_text, FIELD(rows)},
-    {"dtype", "T", "f32, f16, bf16, int8 or tf32",
-     "f32 (as without it), f16, bf16, tf32: f32 whose products\nmay be in TF32, or int8: u8 by i8, "
-     "scaled to f32;\non CUDA devices i8 by i8, scaled to i8",
+    {"dtype", "T", "f32, f16, bf16, int8, tf32, f8e4m3, f8e5m2 or a pair as f16:i8",
+     "f32 (as without it), f16, bf16, tf32: f32 whose products\nmay be in TF32, int8: u8 by i8, "
+     "scaled to f32;\non CUDA devices i8 by i8, scaled to i8;\nf8e4m3, f8e5m2: scaled to bf16, "
+     "f8e4m3:fast with fast\nsums; X:W: f16 or bf16 by i8, f8e4m3 or f8e5m2",
      parse_type, FIELD(type)},
     {"threads", "N", "a whole number from 1 to 4096",
      "on a CPU at most so many. Without it all cores", parse_threads, FIELD(threads)},

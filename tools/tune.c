@@ -18,7 +18,7 @@
 
 #define COMMAND    "tune"
 #define MAX_SHAPES 64
-#define MAX_TYPES  4
+#define MAX_TYPES  16
 #define POOL       1048573 /* random numbers, again and again: a prime, so that rows differ */
 
 struct shape {
@@ -50,7 +50,7 @@ static bool parse_shape(const char *text, void *field) {
 static bool parse_type(const char *text, void *field) {
   const struct bench_type **types = field, *type = bench_type_find(text);
   int count = 0;
-  if (!type || !strcmp(text, "tf32")) return false;
+  if (!type || type->truncation > 0 || type->fast) return false;
   while (types[count])
     if (types[count++] == type) return false;
   types[count] = type;
@@ -76,8 +76,11 @@ static const struct tool_option options[] = {
     OPTION("backward", NULL, NULL, "also the products of the backward pass", parse_switch,
            backward),
     OPTION("device", "D", "a device", "as 'layerops devices' lists them", parse_text, device),
-    OPTION("dtype", "T", "f32, f16, bf16 or int8, each once",
-           "f32 (as without it), f16, bf16, int8; may be\nrepeated", parse_type, types),
+    OPTION(
+        "dtype", "T", "f32, f16, bf16, int8, f8e4m3, f8e5m2 or a pair as f16:i8, each once",
+        "f32 (as without it), f16, bf16, int8, f8e4m3,\nf8e5m2, or X:W: f16 or bf16 by i8, f8e4m3 "
+        "or f8e5m2;\nmay be repeated",
+        parse_type, types),
     OPTION("seconds", "N", "a positive number", "what is not tuned within this time is left (60)",
            parse_positive, seconds),
     OPTION("again", NULL, NULL, "also what was tuned before", parse_switch, again),

@@ -82,14 +82,16 @@ static unsigned types_of(layerops_op op) {
     return LO_BIT(LAYEROPS_F32);
   case LAYEROPS_OP_gemm:
   case LAYEROPS_OP_linear_forward:
-    return LO_FLOAT | LO_INT8;
+    return LO_MULTIPLIED;
   default:
     return LO_FLOAT;
   }
 }
 
-static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
+static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type,
+                           layerops_type second) {
   (void)ctx;
+  (void)second; /* every pair that the door lets in */
   return types_of(op) & LO_BIT(type) ? NULL : "no kernel for this type";
 }
 

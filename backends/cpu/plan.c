@@ -27,7 +27,7 @@ void lo_finish_of(const lo_epilogue *e, const layerops_matrix *c, lo_finish *f) 
 }
 
 bool lo_finish_is_plain(const lo_finish *f) {
-  return f->alpha == 1.0f && f->beta == 0.0f && !f->bias.base && !f->preact.base &&
+  return f->alpha == 1.0f && f->beta == 0.0f && !f->row_scale && !f->bias.base && !f->preact.base &&
          !f->residual.base && f->activation == LAYEROPS_IDENTITY &&
          f->derivative == LAYEROPS_IDENTITY && f->c.type == LAYEROPS_F32;
 }
@@ -238,6 +238,18 @@ static void judge_epilogue(lo_plan *plan) {
   plan->dense = simple && plan->dots <= (costly ? plan->mk->lanes : 2);
 }
 
+/* Scales as arrays, a single one with step 0. */
+static void set_scales(const lo_product *p, lo_finish *f) {
+  static const float one = 1;
+  const bool row = lo_present(&p->scale_a), column = lo_present(&p->scale_b);
+  if (lo_present(&p->scale_c)) f->scale_c = *(const float *)lo_address(&p->scale_c);
+  if (!row && !column) return;
+  f->row_scale = row ? lo_address(&p->scale_a) : &one;
+  f->column_scale = column ? lo_address(&p->scale_b) : &one;
+  f->row_step = row && p->scale_a.cols > 1;
+  f->column_step = column && p->scale_b.cols > 1;
+}
+
 void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) {
   const lo_cpu *cpu = lo_cpu_of(ctx);
   *plan = (lo_plan){.p = p, .isa = cpu->isa, .mk = cpu->isa->product, .k = p->k};
@@ -245,7 +257,11 @@ void lo_plan_product(layerops_context *ctx, const lo_product *p, lo_plan *plan) 
   plan->panel = plan->mk->vectors * plan->mk->lanes;
   lo_finish_of(&p->epilogue, &p->c, &plan->finish);
   if (plan->finish.alpha == 0.0f) plan->k = 0;
-  if (plan->k == 0) plan->finish.alpha = 1.0f; /* 0, whatever alpha is */
+  set_scales(p, &plan->finish);
+  if (plan->k == 0) { /* 0, whatever alpha and scales are */
+    plan->finish.alpha = 1.0f;
+    plan->finish.row_scale = plan->finish.column_scale = NULL;
+  }
   choose_sides(plan);
   choose_how(ctx, plan);
   judge_epilogue(plan);

@@ -22,8 +22,11 @@ static inline double lo_ref_decode_half(layerops_type type, uint16_t bits) {
   return bits & 0x8000 ? -value : value;
 }
 
-/* The 16 bits nearest to a value, ties to even. */
-uint16_t lo_ref_encode_half(layerops_type type, double x);
+/* The value of 8 bits of an 8-bit float, from its definition. */
+double lo_ref_decode_f8(layerops_type type, uint8_t bits);
+
+/* The bits nearest to a value in a format of 16 or 8 bits, ties to even. */
+uint16_t lo_ref_encode(layerops_type type, double x);
 
 /* Element (i, j) of batch entry l. */
 static inline double lo_ref_load_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j) {
@@ -38,13 +41,16 @@ static inline double lo_ref_load_at(const layerops_matrix *v, int64_t l, int64_t
     return ((const int8_t *)base)[at];
   case LAYEROPS_U8:
     return ((const uint8_t *)base)[at];
+  case LAYEROPS_F8E4M3:
+  case LAYEROPS_F8E5M2:
+    return lo_ref_decode_f8(v->type, ((const uint8_t *)base)[at]);
   default:
     return lo_ref_decode_half(v->type, ((const uint16_t *)base)[at]);
   }
 }
 
-/* Rounds once to the view's type: to nearest even; f16 and bf16 overflow to infinity, integers
- * saturate and take NaN as 0. */
+/* Rounds once to the view's type: to nearest even; f16 and bf16 overflow to infinity, 8-bit floats
+ * saturate, integers too and take NaN as 0. */
 void lo_ref_store_at(const layerops_matrix *v, int64_t l, int64_t i, int64_t j, double x);
 
 static inline double lo_ref_load(const layerops_matrix *v, int64_t i, int64_t j) {

@@ -35,11 +35,17 @@ static double each(const layerops_matrix *v, int64_t i, double absent) {
   return lo_present(v) ? lo_ref_load(v, 0, v->cols == 1 ? 0 : i) : absent;
 }
 
-/* The same of 8-bit integers, row i, times the scales. Sums are an int32, which a zero point beyond
- * 8 bits may make wrap around. */
+/* What operands of 8 bits have beside them. */
 typedef struct scales {
   const layerops_matrix *zero, *row, *column;
 } scales;
+
+static void scale_row(const scales *s, int64_t i, int64_t n, double *sums) {
+  for (int64_t j = 0; j < n; j++) sums[j] *= each(s->row, i, 1) * each(s->column, j, 1);
+}
+
+/* The sums of 8-bit integers, row i: each an int32, which a zero point beyond 8 bits may make wrap
+ * around. */
 
 static double wrapped(int64_t sum) {
   return (double)(int32_t)(uint32_t)(uint64_t)sum;
@@ -51,22 +57,27 @@ static void row_of_integers(const scales *s, int64_t i, const double *a, const d
   for (int64_t j = 0; j < n; j++) {
     int64_t sum = 0;
     for (int64_t p = 0; p < k; p++) sum += (int64_t)(a[p] - zero) * (int64_t)b[p * n + j];
-    sums[j] = wrapped(sum) * each(s->row, i, 1) * each(s->column, j, 1);
+    sums[j] = wrapped(sum);
   }
 }
 
-/* op(A)[m,k] op(B)[k,n] of a batch entry; integers where there are scales. NULL where there is no
- * memory. */
+static bool is_integer(const layerops_matrix *x) {
+  return x->type == LAYEROPS_I8 || x->type == LAYEROPS_U8;
+}
+
+/* op(A)[m,k] op(B)[k,n] of a batch entry, scaled. NULL where there is no memory. */
 static double *product(const layerops_matrix *a, bool trans_a, const layerops_matrix *b,
-                       bool trans_b, int64_t l, const scales *integers) {
+                       bool trans_b, int64_t l, const scales *s) {
   const int64_t m = trans_a ? a->cols : a->rows, k = trans_a ? a->rows : a->cols;
   const int64_t n = trans_b ? b->rows : b->cols;
   double *x = values_of(a, trans_a, l), *w = values_of(b, trans_b, l), *sums = numbers(m * n);
-  for (int64_t i = 0; x && w && sums && i < m; i++)
-    if (integers)
-      row_of_integers(integers, i, x + i * k, w, k, n, sums + i * n);
+  for (int64_t i = 0; x && w && sums && i < m; i++) {
+    if (is_integer(a))
+      row_of_integers(s, i, x + i * k, w, k, n, sums + i * n);
     else
       row_of_sums(x + i * k, w, k, n, sums + i * n);
+    scale_row(s, i, n, sums + i * n);
+  }
   if (!x || !w) {
     free(sums);
     sums = NULL;
@@ -80,20 +91,15 @@ static layerops_status no_memory(const char *op) {
   return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "%s: no memory for the reference", op);
 }
 
-static bool is_integer(const layerops_matrix *x) {
-  return x->type == LAYEROPS_I8 || x->type == LAYEROPS_U8;
-}
-
 layerops_status lo_ref_gemm(layerops_context *ctx, const layerops_gemm_args *a) {
-  const scales integers = {&a->zero_a, &a->scale_a, &a->scale_b};
+  const scales beside = {&a->zero_a, &a->scale_a, &a->scale_b};
   double alpha = lo_scalar(&a->alpha), beta = lo_scalar(&a->beta);
   int64_t k = a->trans_a ? a->a.rows : a->a.cols;
   if (!k) alpha = 0;
   ctx->kernel = "plain";
   for (int64_t l = 0; l < a->c.batch; l++) {
     double *sums = NULL; /* where alpha is 0, A and B are not read */
-    if (alpha != 0 && !(sums = product(&a->a, a->trans_a, &a->b, a->trans_b, l,
-                                       is_integer(&a->a) ? &integers : NULL)))
+    if (alpha != 0 && !(sums = product(&a->a, a->trans_a, &a->b, a->trans_b, l, &beside)))
       return no_memory("gemm");
     for (int64_t i = 0; i < a->c.rows; i++)
       for (int64_t j = 0; j < a->c.cols; j++) {
@@ -129,7 +135,7 @@ static void store_output(const finish *f, int64_t i, int64_t j, double sum) {
 
 layerops_status lo_ref_linear_forward(layerops_context *ctx,
                                       const layerops_linear_forward_args *a) {
-  const scales integers = {&a->zero_x, &a->scale_x, &a->scale_w};
+  const scales beside = {&a->zero_x, &a->scale_x, &a->scale_w};
   finish f = {.bias = &a->bias,
               .preact = &a->preact,
               .residual = &a->residual,
@@ -140,8 +146,7 @@ layerops_status lo_ref_linear_forward(layerops_context *ctx,
               .activation = a->activation};
   ctx->kernel = "plain";
   double *sums = NULL; /* where alpha is 0, X and W are not read */
-  if (f.alpha != 0 &&
-      !(sums = product(&a->x, false, &a->w, true, 0, is_integer(&a->x) ? &integers : NULL)))
+  if (f.alpha != 0 && !(sums = product(&a->x, false, &a->w, true, 0, &beside)))
     return no_memory("linear_forward");
   for (int64_t i = 0; i < a->y.rows; i++)
     for (int64_t j = 0; j < a->y.cols; j++)

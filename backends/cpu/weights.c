@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/grouped_product.h"
+#include "common/door.h"
 
 /* weights->state */
 typedef struct lo_cpu_weights {
@@ -81,6 +82,8 @@ static layerops_status create(layerops_context *ctx, layerops_weights *weights) 
 
 /* ---- Values ---- */
 
+enum { STRETCH = 64 }; /* of k, that is unpacked at a time */
+
 /* One operand [depth][columns] and its panels; a task moves some of them. */
 typedef struct job {
   const lo_isa *isa;
@@ -114,9 +117,20 @@ static void pack_task(void *arg, int64_t task) {
   lo_pack_panels(&pack, t->depth, last - first, t->to + first * t->depth);
 }
 
+/* f32 to the type that they were packed from: exact, so that e5m2, whose stores saturate, keeps its
+ * infinities: it is the upper half of f16. */
+static void restore(const lo_isa *isa, layerops_type type, const float *from, char *to, int64_t n) {
+  if (type != LAYEROPS_F8E5M2) {
+    isa->store(type, from, to, n);
+    return;
+  }
+  uint16_t halves[STRETCH];
+  isa->store(LAYEROPS_F16, from, halves, n);
+  for (int64_t j = 0; j < n; j++) to[j] = (char)(halves[j] >> 8);
+}
+
 /* Back to rows of W: each panel is transposed, a stretch of k at a time. */
 static void unpack_panel(const job *t, int64_t first, int64_t columns) {
-  enum { STRETCH = 64 };
   float rows[LO_MAX_PANEL * STRETCH];
   const int64_t panel = panel_of(t->isa), size = (int64_t)layerops_type_size(t->w->type);
   const float *from = t->to + first * t->depth;
@@ -125,7 +139,7 @@ static void unpack_panel(const job *t, int64_t first, int64_t columns) {
     const int64_t length = t->depth - k < STRETCH ? t->depth - k : STRETCH;
     t->isa->transpose(from + k * panel, panel, rows, STRETCH, length, columns);
     for (int64_t j = 0; j < columns; j++)
-      t->isa->store(t->w->type, rows + j * STRETCH, to + (j * t->w->stride + k) * size, length);
+      restore(t->isa, t->w->type, rows + j * STRETCH, to + (j * t->w->stride + k) * size, length);
   }
 }
 
@@ -181,6 +195,13 @@ static const char *refuses(layerops_context *ctx, const layerops_weights *weight
              : "was packed for another LAYEROPS_CPU_ISA";
 }
 
+/* f32 panels serve every X, those of a main loop its own types. */
+static const char *refuses_x(const layerops_weights *weights, layerops_type x) {
+  return weights->shape.type == LAYEROPS_I8 && LO_FLOAT & LO_BIT(x)
+             ? "is laid out for an x of i8 or u8: give w in its place"
+             : NULL;
+}
+
 const lo_grouped_packed *lo_grouped_packed_of(const lo_product *p) {
   const lo_cpu_weights *own = p->packed ? p->packed->state : NULL;
   return own && own->loop && p->trans_b ? &own->packed : NULL;
@@ -192,4 +213,5 @@ lo_packed lo_packed_of(const lo_product *p) {
   return (lo_packed){p->trans_b ? own->forward : own->backward, own->rows};
 }
 
-const struct lo_weights_form lo_cpu_weights_form = {create, release, update, unpack, refuses};
+const struct lo_weights_form lo_cpu_weights_form = {create, release, update,
+                                                    unpack, refuses, refuses_x};

@@ -146,8 +146,20 @@ static const struct lo_graph_form graphs = {.prepare = graph_prepare,
                                             .replay = graph_replay,
                                             .release = graph_release};
 
-static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
+/* Kernels for these are still to come. */
+static const char *refuses_so_far(layerops_op op, layerops_type type, layerops_type second) {
+  if (lo_is_f8(type) || lo_is_f8(second)) return "8-bit floats have no kernel here yet";
+  const bool product = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
+  if (product && second == LAYEROPS_I8 && !lo_is_int8(type))
+    return "mixed pairs have no kernel here yet";
+  return NULL;
+}
+
+static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type,
+                           layerops_type second) {
   (void)ctx;
+  const char *reason = refuses_so_far(op, type, second);
+  if (reason) return reason;
   bool moves = op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
                op == LAYEROPS_OP_gather;
   if (op == LAYEROPS_OP_bsr_linear_forward)

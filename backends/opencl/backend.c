@@ -3,11 +3,18 @@
 
 #include "backends/opencl/opencl.h"
 
-static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type) {
+static bool moves(layerops_op op) {
+  return op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
+         op == LAYEROPS_OP_gather;
+}
+
+static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type type,
+                           layerops_type second) {
   (void)ctx;
-  const bool product = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
-  const bool bytes = type == LAYEROPS_I8 || type == LAYEROPS_U8;
-  return product && bytes ? "products of 8-bit integers have no kernel here yet" : NULL;
+  if (moves(op)) return NULL;
+  return lo_type_bytes(type) == 1 || lo_type_bytes(second) == 1
+             ? "operands of 8 bits have no kernel here yet"
+             : NULL;
 }
 
 const struct lo_backend lo_backend_opencl = {

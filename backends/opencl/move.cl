@@ -1,6 +1,50 @@
 /* Fill, copy, gather, transpose. Values pass as floats, but as integers between integer types, which f32
  * does not hold. */
-LO_FN int lo_is_integer(int type) { return type >= LO_TYPE_I32; }
+LO_FN int lo_is_integer(int type) { return type >= LO_TYPE_I32 && type <= LO_TYPE_U8; }
+LO_FN int lo_is_f8(int type) { return type >= LO_TYPE_F8E4M3; }
+
+/* ---- 8-bit floats: `digits` of fraction; their exponents are less by `bias` inside f32 ---- */
+typedef struct lo_f8 {
+  uint digits, bias, largest; /* the code of the largest number */
+} lo_f8;
+LO_FN lo_f8 lo_f8_of(int type) {
+  const lo_f8 e4m3 = {3, 120, 0x7e}, e5m2 = {2, 112, 0x7b};
+  return type == LO_TYPE_F8E4M3 ? e4m3 : e5m2;
+}
+
+LO_FN float lo_from_f8(uint code, int type) {
+  const lo_f8 f = lo_f8_of(type);
+  const uint a = code & 0x7fu, normal = (a << (23 - f.digits)) + (f.bias << 23);
+  const float least = as_float((f.bias + 1 - f.digits) << 23); /* of code 1 */
+  float x = a >> f.digits ? as_float(normal) : (float)a * least;
+  if (a > f.largest) x = as_float(normal | 0x7f800000u); /* infinity, NaN */
+  return code & 0x80u ? -x : x;
+}
+
+/* To nearest even, saturated. A sum with `magic` rounds small numbers to multiples of the least. */
+LO_FN uchar lo_to_f8(float x, int type) {
+  const lo_f8 f = lo_f8_of(type);
+  const uint shift = 23 - f.digits, u = as_uint(x), a = u & 0x7fffffffu;
+  const uint cut = min(a, (f.largest << shift) + (f.bias << 23));
+  const float magic = as_float((f.bias + 24 - f.digits) << 23);
+  const uint small = as_uint(as_float(cut) + magic) - as_uint(magic);
+  const uint half_way = (1u << (shift - 1)) - 1 + ((cut >> shift) & 1u);
+  const uint normal = (cut - (f.bias << 23) + half_way) >> shift;
+  const uint code = cut < ((f.bias + 1) << 23) ? small : normal;
+  return (uchar)((a > 0x7f800000u ? 0x7fu : code) | ((u >> 24) & 0x80u));
+}
+
+LO_FN float lo_get_float(lo_in p, long i, int type) {
+  return lo_is_f8(type) ? lo_from_f8(p[i], type) : lo_get(p, i, type);
+}
+LO_FN void lo_put_float(lo_out p, long i, int type, float v) {
+  if (lo_is_f8(type))
+    p[i] = lo_to_f8(v, type);
+  else
+    lo_put(p, i, type, v);
+}
+
+/* ---- Integers ---- */
 
 LO_FN int lo_get_integer(lo_in p, long i, int type) {
   switch (type) {
@@ -29,25 +73,36 @@ LO_FN float lo_float_of(int v, int type) {
 LO_FN int lo_integer_of(float v) { return isnan(v) ? 0 : convert_int_sat_rte(v); }
 
 LO_FN void lo_move(lo_in x, long from, int from_type, lo_out y, long to, int to_type) {
-  if (lo_is_integer(from_type)) {
+  if (from_type == to_type && lo_is_f8(to_type)) { /* NaN and infinity too stay as they are */
+    y[to] = x[from];
+  } else if (lo_is_integer(from_type)) {
     const int v = lo_get_integer(x, from, from_type);
     if (lo_is_integer(to_type))
       lo_put_integer(y, to, to_type, v);
     else
-      lo_put(y, to, to_type, lo_float_of(v, to_type));
+      lo_put_float(y, to, to_type, lo_float_of(v, to_type));
   } else {
-    const float v = lo_get(x, from, from_type);
+    const float v = lo_get_float(x, from, from_type);
     if (lo_is_integer(to_type))
       lo_put_integer(y, to, to_type, lo_integer_of(v));
     else
-      lo_put(y, to, to_type, v);
+      lo_put_float(y, to, to_type, v);
   }
 }
 
-/* A vector where all are floats, else its elements one after the other. */
+/* One value to any type. */
+LO_FN void lo_put_any(lo_out y, long to, int type, float v) {
+  if (lo_is_integer(type))
+    lo_put_integer(y, to, type, lo_integer_of(v));
+  else
+    lo_put_float(y, to, type, v);
+}
+
+/* A vector where all are floats of 16 or 32 bits, else its elements one after the other. */
+LO_FN int lo_is_wide(int type) { return type < LO_TYPE_I32; }
 LO_FN void lo_move_all(lo_in x, const lo_cl_view *from, long row, lo_out y, const lo_cl_view *to, long i,
                        long j, long count) {
-  if (!lo_is_integer(from->type) && !lo_is_integer(to->type)) {
+  if (lo_is_wide(from->type) && lo_is_wide(to->type)) {
     lo_store_at(y, to, i, j, count, lo_load_at(x, from, row, j, count));
     return;
   }
@@ -58,11 +113,11 @@ LO_FN void lo_move_all(lo_in x, const lo_cl_view *from, long row, lo_out y, cons
 LO_KERNEL(GROUP) void fill(__global const float *value, lo_out y, lo_cl_move p) {
   const float v = lo_read_scalar(value, p.value);
   LO_EACH(p.shape) {
-    if (!lo_is_integer(p.y.type))
+    if (lo_is_wide(p.y.type))
       lo_store_at(y, &p.y, i, j, count, (lo_vec)(v));
     else
       LO_ROLLED for (int l = 0; l < VW && l < count; l++)
-        lo_put_integer(y, lo_at(&p.y, i, j + l), p.y.type, lo_integer_of(v));
+        lo_put_any(y, lo_at(&p.y, i, j + l), p.y.type, v);
   }
 }
 
@@ -81,10 +136,7 @@ void gather(lo_in x, __global const int *index, lo_out y, __global int *fault, l
     }
     lo_report(fault, LO_CL_FAULT_INDEX, i, row, p.limit);
     LO_ROLLED for (int l = 0; l < VW && l < count; l++)
-      if (lo_is_integer(p.y.type))
-        lo_put_integer(y, lo_at(&p.y, i, j + l), p.y.type, 0);
-      else
-        lo_put(y, lo_at(&p.y, i, j + l), p.y.type, 0.0f);
+      lo_put_any(y, lo_at(&p.y, i, j + l), p.y.type, 0.0f);
   }
 }
 

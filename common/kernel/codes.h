@@ -3,13 +3,13 @@
 #ifndef LO_KERNEL_CODES_H
 #define LO_KERNEL_CODES_H
 
-#define LO_TYPE_NONE 0
-#define LO_TYPE_F32  1
-#define LO_TYPE_F16  2
-#define LO_TYPE_BF16 3
-#define LO_TYPE_I32  4
-#define LO_TYPE_I8   5
-#define LO_TYPE_U8   6
+#define LO_TYPE_NONE   0
+#define LO_TYPE_F32    1
+#define LO_TYPE_F16    2
+#define LO_TYPE_BF16   3
+#define LO_TYPE_I32    4
+#define LO_TYPE_I8     5
+#define LO_TYPE_U8     6
 #define LO_TYPE_F8E4M3 7
 #define LO_TYPE_F8E5M2 8
 

@@ -54,8 +54,10 @@ LAYEROPS_API const char *layerops_last_error(void);
 LAYEROPS_API int layerops_version(void);
 LAYEROPS_API const char *layerops_version_string(void);
 
-/* Data types. Stored in structs as int32_t. f16 and bf16 are storage types: sums are kept in f32.
- */
+/* Data types. Stored in structs as int32_t. f16, bf16 and the 8-bit floats are storage types: sums
+ * are kept in f32. The 8-bit floats are those of OCP: F8E4M3 (e4m3fn) has no infinity, NaN is 0x7f
+ * and 0xff, the largest number 448, the smallest 2^-9; F8E5M2 is the upper half of f16, with
+ * infinities, its largest number 57344, the smallest 2^-16. */
 enum {
   LAYEROPS_NONE_TYPE = 0, /* an absent view */
   LAYEROPS_F32 = 1,
@@ -111,7 +113,7 @@ LAYEROPS_API int layerops_activation_saves_input(layerops_activation activation)
 /* Flags of an operation. */
 enum {
   LAYEROPS_BATCH_INVARIANT = 1, /* a row's bits depend neither on other rows nor on their number */
-  LAYEROPS_FAST_ACCUM = 2,      /* fp8, which no operation takes yet */
+  LAYEROPS_FAST_ACCUM = 2,      /* sums of 8-bit floats as tensor cores keep them: gemm */
   LAYEROPS_ALLOW_TF32 = 4       /* f32 products may run in TF32: factors cut to 11 bits */
 };
 

@@ -3,7 +3,7 @@
  *
  * Rules for all of them:
  * - "float" is f32, f16 or bf16; sums are kept in f32, stores round to nearest even, f16 and bf16
- *   overflow to infinity. NaN and infinity propagate as IEEE 754 says.
+ *   overflow to infinity, 8-bit floats saturate. NaN and infinity propagate as IEEE 754 says.
  * - Products of bf16 by instructions for it (CPU: AVX512-BF16, AMX) take subnormal elements, sums
  *   and bf16 results as 0, so that infinity times a subnormal number is NaN.
  * - Views marked [optional] may be absent (all-zero). All others are needed.
@@ -56,9 +56,13 @@ typedef enum layerops_op {
 LAYEROPS_API const char *layerops_op_name(layerops_op op); /* "?" for an unknown number */
 
 /* OK where the context's device has the operation for this data type, else UNSUPPORTED and the
- * reason in layerops_last_error(): what a call would answer. Thread-safe per context. */
+ * reason in layerops_last_error(): what a call would answer whose operands are of that type (W of
+ * i8 where X is u8). Thread-safe per context. The pair asks for a second operand of its own type: B
+ * of gemm, W of linear_forward, y of copy and gather. */
 LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_op op,
                                                layerops_type type);
+LAYEROPS_API layerops_status layerops_supports_pair(layerops_context *ctx, layerops_op op,
+                                                    layerops_type type, layerops_type second);
 
 /* Each operation is declared twice: the exported symbol with a trailing underscore takes the size
  * of the struct that the caller was compiled with; the inline function passes it. */
@@ -73,41 +77,63 @@ LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_o
 /* ---- gemm: C = alpha * op(A) op(B) + beta * C ---------------------------------------------------
  * op(A) is [m,k]: A [m,k], or [k,m] with trans_a; op(B) is [k,n]: B [k,n], or [n,k] with trans_b.
  * C [m,n]. alpha is 1 where unset, beta 0. beta == 0 never reads C; alpha == 0 or k == 0 never
- * reads A and B: C = beta * C. A and B are of one float type; C of that type or f32. batch: C.batch
- * products; A and B have as many, or 1 (the same matrix for all).
+ * reads A and B: C = beta * C. batch: C.batch products; A and B have as many, or 1 (the same matrix
+ * for all). The types are those of a row:
  *
- * 8-bit integers: A is u8 or i8, B i8, and
+ *   A               B                    C
+ *   f32, f16, bf16  A's                  A's or f32
+ *   u8, i8          i8                   f32, f16, bf16; i32
+ *   f8e4m3, f8e5m2  f8e4m3, f8e5m2       f32, f16, bf16
+ *   f16, bf16       i8, f8e4m3, f8e5m2   A's or f32
+ *
+ * Operands of 8 bits have scales:
  *   C[i,j] = alpha * scale_a[i] * scale_b[j] * sum_k (op(A)[i,k] - zero_a[i]) * op(B)[k,j]
  *            + beta * C
- * with the sum exact in int32. C is of a float type; or i32, and then the sum itself: no scales,
- * alpha 1, beta 0. scale_a (f32) and zero_a (i32) hold 1 value or m, scale_b (f32) 1 or n; all are
- * of one row and unbatched. Absent scales are 1, an absent zero_a 0. k is at most 65793, so that no
- * sum of products of 8 bits overflows (else OVERFLOW); a zero_a outside the range of A's type may
- * make it wrap around, modulo 2^32. */
+ * scale_a (f32; where A is of 8 bits) holds 1 value or m, scale_b (f32; where B is) 1 or n, zero_a
+ * (i32; where A is u8 or i8) 1 or m; all are of one row and unbatched. Absent scales are 1, an
+ * absent zero_a 0.
+ *
+ * 8-bit integers, A u8 or i8: the sum is exact in int32. C of i32 is the sum itself: no scales,
+ * alpha 1, beta 0. k is at most 65793, so that no sum of products of 8 bits overflows (else
+ * OVERFLOW); a zero_a outside the range of A's type may make it wrap around, modulo 2^32.
+ *
+ * 8-bit floats, A and B each of either type: products are exact in f32, where sums are kept too. Of
+ * tensor cores that keep fewer digits (Hopper's: 14 bits) only sums of at most 128 products are
+ * taken, and added in f32; with LAYEROPS_FAST_ACCUM whole sums.
+ *
+ * Mixed pairs, A f16 or bf16, B of 8 bits: B's elements are exact in A's type, and the sum is that
+ * of two operands of A's type. */
 typedef struct layerops_gemm_args {
   layerops_matrix a, b, c;
   int32_t trans_a, trans_b;
   layerops_scalar alpha, beta;
   uint32_t flags;
   int32_t reserved;
-  layerops_matrix scale_a, scale_b, zero_a; /* [optional] 8-bit integers only */
+  layerops_matrix scale_a, scale_b, zero_a; /* [optional] operands of 8 bits only */
 } layerops_gemm_args;
 LAYEROPS_DECLARE_OP(gemm)
 
 /* ---- linear_forward: Z = alpha * X W^T + bias; Y = act(Z) + residual ----------------------------
  * X [m,k], W [n,k] (as PyTorch and ONNX store it), bias [n], residual, preact and Y [m,n]. preact
- * receives Z. X and W are of one float type T; bias, residual, preact and Y are T or f32, each on
- * its own. Y may be in place over residual. slope: leaky ReLU's, 0.01 where unset (a value, not a
- * buffer's element). Exactly one of w and packed is set.
+ * receives Z. Y may be in place over residual. slope: leaky ReLU's, 0.01 where unset (a value, not
+ * a buffer's element). Exactly one of w and packed is set. The types are those of a row; bias,
+ * residual, preact and Y have one each on its own:
  *
- * 8-bit integers: X is u8 or i8, W i8, and
+ *   X               W                    bias, residual, preact   Y
+ *   f32, f16, bf16  X's                  X's or f32               X's or f32
+ *   u8, i8          i8                   f32, f16, bf16           f32, f16, bf16, i8, u8
+ *   f8e4m3, f8e5m2  f8e4m3, f8e5m2       f32, f16, bf16           f32, f16, bf16, f8e4m3, f8e5m2
+ *   f16, bf16       i8, f8e4m3, f8e5m2   X's or f32               X's or f32
+ *
+ * Operands of 8 bits have scales:
  *   Z[i,j] = alpha * scale_x[i] * scale_w[j] * sum_k (X[i,k] - zero_x[i]) * W[j,k] + bias[j]
- * with the sum exact in int32. bias, residual and preact are of any float type, each on its own; Y
- * too, or i8 or u8: Y is then (act(Z) + residual) / scale_y, rounded to nearest even, saturated,
- * NaN becoming 0. scale_x (f32) and zero_x (i32) hold 1 value or m, scale_w (f32) 1 or n (one for
- * each output channel), scale_y (f32; only where Y is i8 or u8) 1. Absent scales are 1 (without
- * scale_y, Y is rounded to whole numbers as it stands), an absent zero_x 0. All are of one row. The
- * limit of k and what zero_x may be: as in gemm. The sum itself, in i32, only gemm gives. */
+ * and a Y of 8 bits is (act(Z) + residual) / scale_y, rounded to nearest even and saturated (to the
+ * largest finite number, infinities too); NaN is 0 in an integer, and stays NaN in an 8-bit float.
+ * scale_x (f32; where X is of 8 bits) holds 1 value or m, zero_x (i32; where X is u8 or i8) 1 or m,
+ * scale_w (f32; where W is of 8 bits) 1 or n (one for each output channel), scale_y (f32; where Y
+ * is of 8 bits) 1. Absent scales are 1 (without scale_y, an integer Y is rounded to whole numbers
+ * as it stands), an absent zero_x 0. All are of one row. Sums, the limit of k for integers and what
+ * zero_x may be: as in gemm, for each kind of operands. The sum itself, in i32, only gemm gives. */
 typedef struct layerops_linear_forward_args {
   layerops_matrix x, w;
   const layerops_weights *packed;
@@ -119,7 +145,7 @@ typedef struct layerops_linear_forward_args {
   uint32_t flags;
   layerops_scalar slope;
   layerops_scalar alpha;
-  layerops_matrix scale_x, scale_w, zero_x, scale_y; /* [optional] 8-bit integers only */
+  layerops_matrix scale_x, scale_w, zero_x, scale_y; /* [optional] operands of 8 bits only */
 } layerops_linear_forward_args;
 typedef layerops_linear_forward_args layerops_linear_args;
 LAYEROPS_DECLARE_OP(linear_forward)
@@ -267,7 +293,7 @@ typedef struct layerops_adam_args {
 LAYEROPS_DECLARE_OP(adam)
 
 /* ---- fill: y[i,j] = value, converted (0 where unset) --------------------------------------------
- * Any type. Integers saturate, NaN is 0. */
+ * Any type, converted as in copy. */
 typedef struct layerops_fill_args {
   layerops_matrix y;
   layerops_scalar value;
@@ -275,8 +301,9 @@ typedef struct layerops_fill_args {
 LAYEROPS_DECLARE_OP(fill)
 
 /* ---- copy: y[i,j] = x[i,j], converted where the types differ (cast) -----------------------------
- * Any pair of f32, f16, bf16, i32, i8, u8. To integers: round to nearest even, saturate, NaN is 0.
- */
+ * Any pair of f32, f16, bf16, i32, i8, u8, f8e4m3, f8e5m2. To integers: round to nearest even,
+ * saturate, NaN is 0. To 8-bit floats: round to nearest even, saturate to the largest finite number
+ * (infinities too), NaN stays NaN. The same type: the same bits. */
 typedef struct layerops_copy_args {
   layerops_matrix x, y;
 } layerops_copy_args;
@@ -306,8 +333,9 @@ LAYEROPS_DECLARE_OP(gather)
  * again: a call with `packed` in place of `w` packs nothing itself. Where a device has no layout of
  * its own, the object is a row-major copy, and gives the bits that a tight w gives. (On the CPU a
  * call with w may add up in another order, where packing would take longer than the product. Sums
- * of 8-bit integers are exact either way.) Packed weights of i8 serve an X of u8 and of i8, with
- * and without zero points.
+ * of 8-bit integers are exact either way.) They serve an X of each type that a w of theirs does,
+ * with and without scales and zero points; but on the CPU those of i8 are laid out for an X of u8
+ * or i8, and one of f16 or bf16 is refused, UNSUPPORTED: give it w.
  *
  * The object belongs to the context's device. All its contexts may use it, in parallel, since a
  * call only reads it; but update and destroy are not for a time when another thread calls with it,
@@ -316,9 +344,10 @@ LAYEROPS_DECLARE_OP(gather)
  * it, which sees later updates. On the CPU it is of the instruction set that its context ran
  * (LAYEROPS_CPU_ISA): a context that runs another refuses it, INVALID. */
 typedef struct layerops_weights_args {
-  layerops_matrix w; /* f32, f16, bf16 or i8, in a buffer or in host memory; not kept */
+  layerops_matrix w; /* f32, f16, bf16, i8, f8e4m3 or f8e5m2, in a buffer or in host memory; not
+                        kept */
   int32_t backward;  /* 1: keep also what dX = dZ W needs, which linear_backward computes; not of
-                        i8 */
+                        8 bits */
   uint32_t flags;    /* 0 */
 } layerops_weights_args;
 LAYEROPS_API layerops_status layerops_weights_pack_(layerops_context *ctx,

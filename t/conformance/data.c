@@ -80,9 +80,86 @@ int64_t cf_below(cf_session *s, int64_t limit) {
   return (int64_t)(cf_random(s) % (uint64_t)limit);
 }
 
+/* Formats of 16 and 8 bits: 1 sign, exponents, digits. */
+typedef struct format {
+  int digits, bias;
+  unsigned sign;
+  unsigned largest;     /* the code of the largest number, */
+  unsigned beyond, nan; /* of what is larger, of NaN */
+  bool has_infinity;    /* behind the largest number */
+} format;
+
+static const format formats[LAYEROPS_TYPE_COUNT] = {
+    [LAYEROPS_F16] = {10, 15, 0x8000, 0x7bff, 0x7c00, 0x7e40, true},
+    [LAYEROPS_BF16] = {7, 127, 0x8000, 0x7f7f, 0x7f80, 0x7fc0, true},
+    [LAYEROPS_F8E4M3] = {3, 7, 0x80, 0x7e, 0x7e, 0x7f, false},
+    [LAYEROPS_F8E5M2] = {2, 15, 0x80, 0x7b, 0x7b, 0x7f, true},
+};
+
+static double magnitude_of(const format *f, unsigned code) {
+  int exponent = (int)(code >> f->digits);
+  double fraction = (double)(code & ((1u << f->digits) - 1));
+  if (code > f->largest) return code == f->largest + 1 && f->has_infinity ? INFINITY : NAN;
+  if (exponent) fraction += 1 << f->digits;
+  return ldexp(fraction, (exponent ? exponent : 1) - f->bias - f->digits);
+}
+
+/* All magnitudes of a format, computed once. */
+static const double *magnitudes(layerops_type type) {
+  static double all[LAYEROPS_TYPE_COUNT][0x8000];
+  static bool ready;
+  for (int t = 0; !ready && t < LAYEROPS_TYPE_COUNT; t++)
+    for (unsigned code = 0; code < formats[t].sign; code++)
+      all[t][code] = magnitude_of(&formats[t], code);
+  ready = true;
+  return all[type];
+}
+
+static double decode_code(layerops_type type, unsigned code) {
+  const unsigned sign = formats[type].sign;
+  double magnitude = magnitudes(type)[code & (sign - 1)];
+  return code & sign ? -magnitude : magnitude;
+}
+
+/* The last of the finite numbers of the format that is not above x, at least 0: those of one
+ * exponent are evenly spaced, and so are those below the first. */
+static unsigned last_below(layerops_type type, double x) {
+  const double *all = magnitudes(type);
+  const format *f = &formats[type];
+  int exponent;
+  if (x >= all[f->largest]) return f->largest;
+  frexp(x, &exponent);
+  exponent += f->bias - 1;
+  unsigned first = x == 0 || exponent < 1 ? 0 : (unsigned)exponent << f->digits;
+  return first + (unsigned)((x - all[first]) / (all[first + 1] - all[first]));
+}
+
+/* The nearest of all numbers of the format; the even one of two equally near. */
+static unsigned encode_code(layerops_type type, double x) {
+  const format *f = &formats[type];
+  unsigned sign = signbit(x) ? f->sign : 0;
+  double magnitude = fabs(x);
+  if (isnan(x)) return sign | f->nan;
+  if (isinf(x)) return sign | f->beyond;
+  const double *all = magnitudes(type);
+  unsigned low = last_below(type, magnitude), high = low == f->largest ? f->beyond : low + 1;
+  double below = all[low];
+  /* what the number that would follow the largest stands for when rounding */
+  double above = low == f->largest ? 2 * below - all[low - 1] : all[high];
+  double rest = magnitude - below, gap = above - magnitude;
+  bool rounds_up = rest > gap || (rest == gap && (low & 1));
+  return sign | (rounds_up ? high : low);
+}
+
 static double draw_range(cf_session *s, layerops_type type) {
   double low = type == LAYEROPS_U8 ? 0 : -128, at = (double)cf_below(s, 320) - 32;
   return low + (at < 0 ? 0 : at > 255 ? 255 : at);
+}
+
+/* Any number of an 8-bit float. */
+static double draw_code(cf_session *s, layerops_type type) {
+  const unsigned code = (unsigned)cf_below(s, formats[type].largest + 1);
+  return cf_below(s, 2) ? -magnitudes(type)[code] : magnitudes(type)[code];
 }
 
 static double draw(cf_session *s, layerops_type type, cf_fill fill) {
@@ -98,66 +175,12 @@ static double draw(cf_session *s, layerops_type type, cf_fill fill) {
   case CF_INTEGER:
     return (double)(cf_below(s, 9) - 4);
   case CF_RANGE:
-    return draw_range(s, type);
+    return formats[type].sign ? draw_code(s, type) : draw_range(s, type);
   case CF_NAN:
     return NAN;
   default:
     return 0;
   }
-}
-
-static double magnitude_of(layerops_type type, unsigned bits) {
-  int digits = type == LAYEROPS_F16 ? 10 : 7, bias = type == LAYEROPS_F16 ? 15 : 127;
-  int exponent = (int)(bits >> digits), last = 2 * bias + 1;
-  double fraction = (double)(bits & ((1u << digits) - 1));
-  if (exponent == last) return fraction ? NAN : INFINITY;
-  if (exponent) fraction += 1 << digits;
-  return ldexp(fraction, (exponent ? exponent : 1) - bias - digits);
-}
-
-/* All 2^15 magnitudes of f16 or bf16, computed once. */
-static const double *magnitudes(layerops_type type) {
-  static double all[2][0x8000];
-  static bool ready;
-  for (unsigned i = 0; !ready && i < 0x8000; i++) {
-    all[0][i] = magnitude_of(LAYEROPS_F16, i);
-    all[1][i] = magnitude_of(LAYEROPS_BF16, i);
-  }
-  ready = true;
-  return all[type == LAYEROPS_BF16];
-}
-
-static double decode_half(layerops_type type, unsigned bits) {
-  double magnitude = magnitudes(type)[bits & 0x7fff];
-  return bits >> 15 ? -magnitude : magnitude;
-}
-
-/* The last of the finite numbers of the format that is not above x, at least 0: those of one
- * exponent are evenly spaced, and so are those below the first. */
-static unsigned last_below(layerops_type type, double x) {
-  const double *all = magnitudes(type);
-  int exponent, digits = type == LAYEROPS_F16 ? 10 : 7, bias = type == LAYEROPS_F16 ? 15 : 127;
-  frexp(x, &exponent);
-  exponent += bias - 1;
-  if (exponent > 2 * bias) return (2u * (unsigned)bias + 1) * (1u << digits) - 1;
-  unsigned first = x == 0 || exponent < 1 ? 0 : (unsigned)exponent << digits;
-  return first + (unsigned)((x - all[first]) / (all[first + 1] - all[first]));
-}
-
-/* The nearest of all numbers of the format; the even one of two equally near. */
-static unsigned encode_half(layerops_type type, double x) {
-  unsigned sign = signbit(x) ? 0x8000u : 0, infinity = type == LAYEROPS_F16 ? 0x7c00u : 0x7f80u;
-  double magnitude = fabs(x);
-  if (isnan(x)) return sign | infinity | 0x40u | (type == LAYEROPS_F16 ? 0x200u : 0);
-  if (isinf(x)) return sign | infinity;
-  const double *all = magnitudes(type);
-  unsigned low = last_below(type, magnitude), high = low + 1;
-  double below = all[low];
-  /* what infinity stands for when rounding: the number that would follow the largest */
-  double above = high == infinity ? 2 * below - all[low - 1] : all[high];
-  double rest = magnitude - below, gap = above - magnitude;
-  bool rounds_up = rest > gap || (rest == gap && (low & 1));
-  return sign | (rounds_up ? high : low);
 }
 
 static double saturated(double x, double low, double high) {
@@ -184,8 +207,12 @@ void cf_encode(layerops_type type, double x, void *element) {
   case LAYEROPS_U8:
     *(uint8_t *)element = (uint8_t)saturated(x, 0, UINT8_MAX);
     break;
+  case LAYEROPS_F8E4M3:
+  case LAYEROPS_F8E5M2:
+    *(uint8_t *)element = (uint8_t)encode_code(type, x);
+    break;
   default:
-    h = (uint16_t)encode_half(type, x);
+    h = (uint16_t)encode_code(type, x);
     memcpy(element, &h, sizeof h);
   }
 }
@@ -205,9 +232,12 @@ double cf_decode(layerops_type type, const void *element) {
     return *(const int8_t *)element;
   case LAYEROPS_U8:
     return *(const uint8_t *)element;
+  case LAYEROPS_F8E4M3:
+  case LAYEROPS_F8E5M2:
+    return decode_code(type, *(const uint8_t *)element);
   default:
     memcpy(&h, element, sizeof h);
-    return decode_half(type, h);
+    return decode_code(type, h);
   }
 }
 

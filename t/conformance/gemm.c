@@ -14,6 +14,7 @@ typedef struct product {
   int64_t batch_a, batch_b, batch_c;
   cf_fill fill_a, fill_b, fill_c;
   bool planted; /* NaN and infinities in A and B */
+  bool fast;    /* FAST_ACCUM */
 } product;
 
 static product of(layerops_type type, int64_t m, int64_t n, int64_t k, int trans) {
@@ -23,7 +24,7 @@ static product of(layerops_type type, int64_t m, int64_t n, int64_t k, int trans
                    .trans_a = trans & 1,
                    .trans_b = trans >> 1,
                    .type = type,
-                   .out = type,
+                   .out = cf_wide(type),
                    .alpha = 1,
                    .beta = 0,
                    .batch_a = 1,
@@ -40,21 +41,25 @@ static product integers(layerops_type type, int64_t m, int64_t n, int64_t k, int
   return p;
 }
 
-static cf_operand *factor(cf_session *s, const char *name, const product *p, int trans,
+static cf_operand *factor(cf_session *s, const char *name, layerops_type type, int trans,
                           int64_t batch, int64_t rows, int64_t cols, cf_fill fill) {
-  return cf_batched(s, name, p->type, batch, trans ? cols : rows, trans ? rows : cols, fill);
+  if (type == LAYEROPS_I8 && fill == CF_REAL) fill = CF_RANGE;
+  return cf_batched(s, name, type, batch, trans ? cols : rows, trans ? rows : cols, fill);
 }
 
 /* alpha acc + beta C: c(k) roundings of the sum, one more each for alpha itself and its product,
  * beta itself, its product and the sum. */
 static void bound(cf_session *s, const product *p, cf_operand *a, cf_operand *b, cf_operand *c) {
   double *sums = cf_magnitudes(s, a, p->trans_a, b, p->trans_b), *bounds = cf_bound(s, c);
+  double *kept = cf_kept(s, a, p->trans_a, b, p->trans_b, p->fast);
   double beta = p->unset ? 0 : fabs(p->beta), alpha = p->unset ? 1 : fabs(p->alpha);
   int64_t one = p->m * p->n, batch = p->batch_a > p->batch_b ? p->batch_a : p->batch_b;
   for (int64_t i = 0; i < c->count; i++) {
-    double sum = alpha ? alpha * sums[batch == 1 ? i % one : i] : 0;
+    const int64_t at = batch == 1 ? i % one : i;
+    double sum = alpha ? alpha * sums[at] : 0;
     double old = beta ? beta * fabs(c->values[i]) : 0;
     bounds[i] = CF_U * ((cf_steps(p->type, p->k) + 3) * sum + 4 * old);
+    if (kept && alpha) bounds[i] += alpha * kept[at];
   }
   cf_add_store(s, c);
 }
@@ -64,14 +69,16 @@ static bool exact(const product *p) {
 }
 
 static void run(cf_session *s, const product *p) {
-  cf_case(
-      s,
-      "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " trans=%c%c out=%s alpha=%g beta=%g batch=%" PRId64
-      ",%" PRId64 ",%" PRId64 " offset=%" PRId64 " pad=%" PRId64,
-      p->m, p->n, p->k, p->trans_a ? 't' : 'n', p->trans_b ? 't' : 'n', layerops_type_name(p->out),
-      p->alpha, p->beta, p->batch_a, p->batch_b, p->batch_c, s->layout.offset, s->layout.pad);
-  cf_operand *a = factor(s, "a", p, p->trans_a, p->batch_a, p->m, p->k, p->fill_a);
-  cf_operand *b = factor(s, "b", p, p->trans_b, p->batch_b, p->k, p->n, p->fill_b);
+  cf_case(s,
+          "m=%" PRId64 " n=%" PRId64 " k=%" PRId64
+          " trans=%c%c out=%s alpha=%g beta=%g batch=%" PRId64 ",%" PRId64 ",%" PRId64
+          "%s offset=%" PRId64 " pad=%" PRId64,
+          p->m, p->n, p->k, p->trans_a ? 't' : 'n', p->trans_b ? 't' : 'n',
+          layerops_type_name(p->out), p->alpha, p->beta, p->batch_a, p->batch_b, p->batch_c,
+          p->fast ? " fast" : "", s->layout.offset, s->layout.pad);
+  const layerops_type second = s->second ? s->second : p->type;
+  cf_operand *a = factor(s, "a", p->type, p->trans_a, p->batch_a, p->m, p->k, p->fill_a);
+  cf_operand *b = factor(s, "b", second, p->trans_b, p->batch_b, p->k, p->n, p->fill_b);
   cf_operand *c = cf_batched(s, "c", p->out, p->batch_c, p->m, p->n, p->fill_c);
   c->is_output = true;
   if (p->planted) {
@@ -83,7 +90,8 @@ static void run(cf_session *s, const product *p) {
                                .b = cf_on(b, side),
                                .c = cf_on(c, side),
                                .trans_a = p->trans_a,
-                               .trans_b = p->trans_b};
+                               .trans_b = p->trans_b,
+                               .flags = p->fast ? LAYEROPS_FAST_ACCUM : 0};
     if (!p->unset) {
       args.alpha = layerops_value(p->alpha);
       args.beta = layerops_value(p->beta);
@@ -253,7 +261,7 @@ static void changing_scalars(cf_session *s, layerops_type type) {
   static const double values[][2] = {{1, 0}, {2, 1}, {0, 1}, {-1, 3}};
   cf_case(s, "alpha and beta are elements of a buffer that changes between replays");
   cf_operand *a = cf_matrix(s, "a", type, 19, 23, CF_INTEGER);
-  cf_operand *b = cf_matrix(s, "b", type, 23, 21, CF_INTEGER);
+  cf_operand *b = cf_matrix(s, "b", s->second ? s->second : type, 23, 21, CF_INTEGER);
   cf_operand *c = cf_output(s, "c", LAYEROPS_F32, 19, 21, CF_NAN);
   cf_operand *alpha = cf_matrix(s, "alpha", LAYEROPS_F32, 1, 1, CF_ONE);
   cf_operand *beta = cf_matrix(s, "beta", LAYEROPS_F32, 1, 1, CF_ZERO);
@@ -287,6 +295,21 @@ static void changing_scalars(cf_session *s, layerops_type type) {
   cf_end(s);
 }
 
+/* With FAST_ACCUM, which changes nothing but sums of 8-bit floats; those of few small integers not
+ * either: 14 bits hold them. */
+static void fast_sums(cf_session *s, layerops_type type) {
+  static const int64_t lengths[] = {1, 31, 33, 127, 128, 130, 500, 1000, 4096};
+  for (int64_t i = 0; i < CF_COUNT(lengths); i++)
+    for (int trans = 0; trans < 4; trans++) {
+      product p = of(type, 33, 29, lengths[i], trans);
+      p.out = LAYEROPS_F32;
+      p.fast = true;
+      run(s, &p);
+      p.fill_a = p.fill_b = CF_INTEGER;
+      if (p.k <= 500) run(s, &p);
+    }
+}
+
 const cf_check cf_gemm_checks[] = {
     {LAYEROPS_OP_gemm, "edges of tiles", CF_FLOATS, CF_MEMORY, tile_edges},
     {LAYEROPS_OP_gemm, "odd shapes and layouts", CF_FLOATS, CF_EVERY, odd_shapes},
@@ -298,5 +321,16 @@ const cf_check cf_gemm_checks[] = {
     {LAYEROPS_OP_gemm, "NaN and infinity", CF_FLOATS, 0, nan_and_infinity},
     {LAYEROPS_OP_gemm, "long sums", CF_FLOATS, CF_BIT(CF_TWICE), long_sums},
     {LAYEROPS_OP_gemm, "scalars that change", CF_FLOATS, 0, changing_scalars},
+    CF_PAIRS(LAYEROPS_OP_gemm, "edges of tiles", 0, tile_edges),
+    CF_PAIRS(LAYEROPS_OP_gemm, "odd shapes and layouts", CF_MEMORY, odd_shapes),
+    CF_PAIRS(LAYEROPS_OP_gemm, "random shapes", 0, random_shapes),
+    CF_PAIRS(LAYEROPS_OP_gemm, "alpha and beta", 0, alpha_and_beta),
+    CF_PAIRS(LAYEROPS_OP_gemm, "accumulation", CF_BIT(CF_REPLAY), accumulates),
+    CF_PAIRS(LAYEROPS_OP_gemm, "batches", CF_MEMORY, batches),
+    CF_PAIRS(LAYEROPS_OP_gemm, "empty sizes", CF_BIT(CF_HOST), empty_sizes),
+    CF_PAIRS(LAYEROPS_OP_gemm, "NaN and infinity", 0, nan_and_infinity),
+    CF_PAIRS(LAYEROPS_OP_gemm, "long sums", CF_BIT(CF_TWICE), long_sums),
+    CF_PAIRS(LAYEROPS_OP_gemm, "fast sums", CF_BIT(CF_TWICE), fast_sums),
+    CF_PAIRS(LAYEROPS_OP_gemm, "scalars that change", 0, changing_scalars),
     {0},
 };

@@ -18,11 +18,12 @@ typedef struct layer {
 } layer;
 
 static layer of(layerops_type type, int64_t m, int64_t n, int64_t k) {
+  const layerops_type wide = cf_wide(type);
   return (layer){.type = type,
-                 .bias_type = type,
-                 .residual_type = type,
-                 .preact_type = type,
-                 .out = type,
+                 .bias_type = wide,
+                 .residual_type = wide,
+                 .preact_type = wide,
+                 .out = wide,
                  .m = m,
                  .n = n,
                  .k = k,
@@ -35,10 +36,15 @@ typedef struct operands {
   cf_operand *x, *w, *bias, *residual, *preact, *y;
 } operands;
 
+static cf_operand *weights(cf_session *s, layerops_type type, int64_t n, int64_t k, cf_fill fill) {
+  if (s->second == LAYEROPS_I8 && fill == CF_REAL) fill = CF_RANGE;
+  return cf_matrix(s, "w", s->second ? s->second : type, n, k, fill);
+}
+
 static void make(cf_session *s, const layer *l, operands *o) {
   cf_fill small = l->fill == CF_INTEGER ? CF_INTEGER : CF_REAL;
   o->x = cf_matrix(s, "x", l->type, l->m, l->k, l->fill);
-  o->w = cf_matrix(s, "w", l->type, l->n, l->k, l->fill);
+  o->w = weights(s, l->type, l->n, l->k, l->fill);
   o->bias = l->bias ? cf_matrix(s, "bias", l->bias_type, 1, l->n, small) : NULL;
   o->preact = l->preact ? cf_output(s, "preact", l->preact_type, l->m, l->n, CF_NAN) : NULL;
   o->y = cf_output(s, "y", l->out, l->m, l->n, l->in_place ? small : CF_NAN);
@@ -56,6 +62,7 @@ static void make(cf_session *s, const layer *l, operands *o) {
  * bounded), and the residual is added with one more rounding. */
 static void bound(cf_session *s, const layer *l, operands *o) {
   double *sums = cf_magnitudes(s, o->x, 0, o->w, 1), *bounds = cf_bound(s, o->y);
+  double *kept = cf_kept(s, o->x, 0, o->w, 1, false);
   double steepest = cf_lipschitz(l->activation, l->slope), steps = cf_steps(l->type, l->k) + 4;
   double constant = l->activation == LAYEROPS_SIGMOID ? 16 : 0;
   for (int64_t i = 0; i < o->y->count; i++) {
@@ -63,8 +70,10 @@ static void bound(cf_session *s, const layer *l, operands *o) {
         (l->alpha ? fabs(l->alpha) * sums[i] : 0) + (o->bias ? fabs(o->bias->values[i % l->n]) : 0);
     double residual = o->residual ? fabs(o->residual->values[i]) : 0;
     bounds[i] = CF_U * ((steepest * (steps + 16) + 2) * z + constant + 2 * residual);
+    const double lost = kept && l->alpha ? fabs(l->alpha) * kept[i] : 0;
+    bounds[i] += steepest * lost;
     if (!isfinite(z)) bounds[i] = CF_U * (16 + 2 * residual); /* what is finite then is within 1 */
-    if (o->preact) cf_bound(s, o->preact)[i] = CF_U * steps * z;
+    if (o->preact) cf_bound(s, o->preact)[i] = CF_U * steps * z + lost;
   }
   cf_add_store(s, o->y);
   if (o->preact) cf_add_store(s, o->preact);
@@ -264,8 +273,8 @@ static void random_shapes(cf_session *s, layerops_type type) {
     l.bias = cf_below(s, 2);
     l.preact = cf_below(s, 2);
     l.residual = cf_below(s, 2);
-    l.bias_type = cf_below(s, 2) ? type : LAYEROPS_F32;
-    l.out = cf_below(s, 2) ? type : LAYEROPS_F32;
+    l.bias_type = cf_below(s, 2) ? cf_wide(type) : LAYEROPS_F32;
+    l.out = cf_below(s, 2) ? cf_wide(type) : LAYEROPS_F32;
     run(s, &l);
   }
 }
@@ -289,9 +298,8 @@ static void batch_invariance(cf_session *s, layerops_type type) {
                                      {16, 2}, {5, 64}, {0, 13}, {40, 30}};
   enum { M = 70, WIDTH = 65, K = 444 };
   cf_case(s, "parts of a batch of 70");
-  cf_operand *x = cf_matrix(s, "x", type, M, K, CF_REAL),
-             *w = cf_matrix(s, "w", type, WIDTH, K, CF_REAL);
-  cf_operand *bias = cf_matrix(s, "bias", type, 1, WIDTH, CF_REAL);
+  cf_operand *x = cf_matrix(s, "x", type, M, K, CF_REAL), *w = weights(s, type, WIDTH, K, CF_REAL);
+  cf_operand *bias = cf_matrix(s, "bias", cf_wide(type), 1, WIDTH, CF_REAL);
   double *whole = NULL;
   for (int64_t i = -1; i < CF_COUNT(parts); i++) {
     int64_t row = i < 0 ? 0 : parts[i][0], rows = i < 0 ? M : parts[i][1];
@@ -329,5 +337,16 @@ const cf_check cf_linear_checks[] = {
     {LAYEROPS_OP_linear_forward, "batch invariance", CF_FLOATS, 0, batch_invariance},
     {LAYEROPS_OP_linear_forward, "shapes of a network", CF_FLOATS, CF_BIT(CF_TWICE),
      network_shapes},
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "edges of tiles", 0, tile_edges),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "activations", CF_BIT(CF_HOST), activations),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "optional operands", CF_MEMORY, options),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "types", 0, types),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "slope and alpha", 0, slopes_and_alpha),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "empty sizes", CF_BIT(CF_REPLAY), empty_sizes),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "NaN and infinity", 0, nan_and_infinity),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "NaN in the bias", 0, relu_of_nan),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "random shapes", 0, random_shapes),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "batch invariance", 0, batch_invariance),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "shapes of a network", CF_BIT(CF_TWICE), network_shapes),
     {0},
 };

@@ -9,7 +9,6 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/conformance.h \
 	%D%/data.c \
 	%D%/gemm.c \
-	%D%/integers.c \
 	%D%/linear.c \
 	%D%/loss.c \
 	%D%/move.c \
@@ -17,6 +16,7 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/packed.c \
 	%D%/rows.c \
 	%D%/rows.h \
+	%D%/scales.c \
 	%D%/session.c \
 	%D%/session.h \
 	%D%/softmax.c \

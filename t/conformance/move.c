@@ -11,8 +11,9 @@
 static const int64_t sizes[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000};
 static const cf_layout layouts[] = {{0, 0, 0}, {1, 0, 0}, {3, 5, 0}, {0, 3, 0}};
 
-static const layerops_type all_types[] = {LAYEROPS_F32, LAYEROPS_F16, LAYEROPS_BF16,
-                                          LAYEROPS_I32, LAYEROPS_I8,  LAYEROPS_U8};
+static const layerops_type all_types[] = {LAYEROPS_F32,    LAYEROPS_F16,   LAYEROPS_BF16,
+                                          LAYEROPS_I32,    LAYEROPS_I8,    LAYEROPS_U8,
+                                          LAYEROPS_F8E4M3, LAYEROPS_F8E5M2};
 
 /* Values at which conversions go wrong: ties, the edges of each format, subnormals, what is no
  * number. */
@@ -28,7 +29,10 @@ static const double edges[] = {0.0,           -0.0,        1,           -1,     
                                0x1.01p0,      0x1.03p0,    0x1.fep127,  0x1.ffp127, 0x1p-133,
                                0x1p-134,      0x1.8p-134,  2049,        2051,       16777217,
                                NAN,           INFINITY,    -INFINITY,   1e-40,      3.14159,
-                               -1000.75};
+                               -1000.75,      448,         463.9,       464,        -464.1,
+                               480,           57344,       61439,       -61440,     61441,
+                               0x1p-9,        0x1p-10,     0x1.8p-10,   0x1.8p-9,   0x1.cp-7,
+                               0x1.ep-7,      0x1p-16,     0x1p-17,     0x1.8p-17,  0x1.8p-15};
 
 static void fill_one(cf_session *s, layerops_type type, int64_t rows, int64_t cols, double value) {
   cf_case(s, "%" PRId64 " x %" PRId64 " of %g", rows, cols, value);
@@ -103,6 +107,53 @@ static void copies(cf_session *s, layerops_type type) {
     cf_operand *x = cf_matrix(s, "x", type, 1, CF_COUNT(edges), CF_ZERO);
     memcpy(x->values, edges, sizeof edges);
     copy_pair(s, x, cf_output(s, "y", all_types[t], 1, CF_COUNT(edges), CF_ONE));
+  }
+}
+
+/* All codes of an 8-bit float, to every type: the same type gets the same bits. */
+static void copies_of_codes(cf_session *s, layerops_type type) {
+  for (int64_t t = 0; t < CF_COUNT(all_types); t++) {
+    cf_case(s, "all codes to %s", layerops_type_name(all_types[t]));
+    cf_operand *x = cf_matrix(s, "x", LAYEROPS_U8, 4, 64, CF_ZERO);
+    for (int64_t n = 0; n < x->count; n++) x->values[n] = (double)n;
+    cf_operand *y =
+        cf_output(s, "y", all_types[t] == type ? LAYEROPS_U8 : all_types[t], 4, 64, CF_ONE);
+    CF_SIDES(s, side) {
+      layerops_copy_args args = {.x = cf_on(x, side), .y = cf_on(y, side)};
+      args.x.type = type;
+      if (all_types[t] == type) args.y.type = type;
+      CF_CALL(s, side, copy, &args);
+    }
+    if (all_types[t] == type) {
+      double *got = cf_read(s, y, CF_DEVICE);
+      for (int64_t n = 0; n < y->count; n++)
+        cf_expect(s, got[n] == (double)n, "code %02x became %02x", (unsigned)n, (unsigned)got[n]);
+    }
+    cf_end(s);
+  }
+}
+
+/* To an 8-bit float: its numbers, the points halfway between them, and what stands next to these.
+ */
+static void copies_rounded(cf_session *s, layerops_type type) {
+  for (layerops_type to = LAYEROPS_F8E4M3; to <= LAYEROPS_F8E5M2; to++) {
+    enum { CODES = 0x7b, KINDS = 6 };
+    cf_case(s, "numbers to round to %s", layerops_type_name(to));
+    cf_operand *x = cf_matrix(s, "x", type, 2 * KINDS, CODES, CF_ZERO);
+    for (int64_t c = 0; c < CODES; c++) {
+      const unsigned char low = (unsigned char)c, high = (unsigned char)(c + 1);
+      const double value = cf_decode(to, &low), half = (value + cf_decode(to, &high)) / 2;
+      const double step = half * ldexp(1, type == LAYEROPS_F32   ? -22
+                                          : type == LAYEROPS_F16 ? -9
+                                                                 : -6);
+      const double values[KINDS] = {value,       half,         half - step,
+                                    half + step, value - step, value + step};
+      for (int64_t i = 0; i < KINDS; i++) {
+        cf_set(x, i, c, values[i]);
+        cf_set(x, KINDS + i, c, -values[i]);
+      }
+    }
+    copy_pair(s, x, cf_output(s, "y", to, 2 * KINDS, CODES, CF_ONE));
   }
 }
 
@@ -210,6 +261,8 @@ const cf_check cf_move_checks[] = {
     {LAYEROPS_OP_fill, "shapes, layouts, values", CF_ALL, CF_EVERY, fills},
     {LAYEROPS_OP_fill, "value as element, value unset", CF_ALL, 0, fill_scalars},
     {LAYEROPS_OP_copy, "to every type", CF_ALL, CF_EVERY, copies},
+    {LAYEROPS_OP_copy, "all codes", CF_F8, CF_MEMORY, copies_of_codes},
+    {LAYEROPS_OP_copy, "rounded to 8-bit floats", CF_FLOATS, 0, copies_rounded},
     {LAYEROPS_OP_copy, "in place", CF_ALL, 0, copies_in_place},
     {LAYEROPS_OP_transpose, "shapes and layouts", CF_ALL, CF_EVERY, transposes},
     {LAYEROPS_OP_gather, "to every type", CF_ALL, CF_EVERY, gathers},

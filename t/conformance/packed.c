@@ -31,6 +31,7 @@ static void must(cf_session *s, layerops_status status, const char *what) {
 }
 
 static void make(cf_session *s, weights *o, layerops_type type, int64_t n, int64_t k) {
+  if (s->second) type = s->second;
   memset(o, 0, sizeof *o);
   for (int round = 0; round < ROUNDS; round++) {
     o->w[round] = cf_matrix(s, "w", type, n, k, type == LAYEROPS_I8 ? CF_RANGE : CF_REAL);
@@ -90,11 +91,13 @@ static void end(cf_session *s, weights *o) {
 }
 
 /* One chain of multiply-adds, the bias; ReLU adds nothing. */
-static void bound(cf_session *s, cf_operand *y, const double *sums, double steps,
-                  const cf_operand *bias) {
+static void bound(cf_session *s, cf_operand *y, const double *sums, const double *kept,
+                  double steps, const cf_operand *bias) {
   double *bounds = cf_bound(s, y);
   for (int64_t i = 0; i < y->count; i++)
-    bounds[i] = CF_U * (steps + 4) * (sums[i] + (bias ? fabs(bias->values[i % y->shape.cols]) : 0));
+    bounds[i] =
+        CF_U * (steps + 4) * (sums[i] + (bias ? fabs(bias->values[i % y->shape.cols]) : 0)) +
+        (kept ? kept[i] : 0);
   cf_add_store(s, y);
 }
 
@@ -112,7 +115,7 @@ static void forward_case(cf_session *s, layerops_type type, int64_t m, int64_t n
   }
   CF_SIDES(s, side) {
     for (int round = 0; round < ROUNDS; round++) {
-      layerops_matrix w = pack(s, &o, side, round, round % 2);
+      layerops_matrix w = pack(s, &o, side, round, round % 2 && !s->second);
       layerops_linear_forward_args args = {.x = cf_on(x, side),
                                            .packed = o.packed[side],
                                            .bias = cf_on(bias, side),
@@ -127,8 +130,9 @@ static void forward_case(cf_session *s, layerops_type type, int64_t m, int64_t n
   }
   for (int round = 0; round < ROUNDS; round++) {
     const double *sums = cf_magnitudes(s, x, 0, o.w[round], 1);
-    bound(s, y[round], sums, cf_steps(type, k), bias);
-    bound(s, plain[round], sums, cf_steps(type, k), bias);
+    const double *kept = cf_kept(s, x, 0, o.w[round], 1, false);
+    bound(s, y[round], sums, kept, cf_steps(type, k), bias);
+    bound(s, plain[round], sums, kept, cf_steps(type, k), bias);
     same_sums(s, y[round], plain[round]);
   }
   end(s, &o);
@@ -240,8 +244,8 @@ static void backward_case(cf_session *s, layerops_type type, int64_t m, int64_t 
   cf_add_store(s, dbias);
   for (int round = 0; round < ROUNDS; round++) {
     const double *sums = cf_magnitudes(s, dy, 0, o.w[round], 0);
-    bound(s, dx[round], sums, cf_steps(type, n), NULL);
-    bound(s, plain[round], sums, cf_steps(type, n), NULL);
+    bound(s, dx[round], sums, NULL, cf_steps(type, n), NULL);
+    bound(s, plain[round], sums, NULL, cf_steps(type, n), NULL);
     same_sums(s, dx[round], plain[round]);
   }
   end(s, &o);
@@ -254,6 +258,31 @@ static void backward(cf_session *s, layerops_type type) {
   }
 }
 
+/* All codes of an 8-bit float, NaN and infinities too, come back as they were, but for the bits of
+ * a NaN. */
+static void codes(cf_session *s, layerops_type type) {
+  cf_case(s, "all codes");
+  cf_operand *w = cf_matrix(s, "w", LAYEROPS_U8, 16, 16, CF_ZERO);
+  for (int64_t n = 0; n < w->count; n++) w->values[n] = (double)n;
+  cf_operand *unpacked = cf_matrix(s, "unpacked", LAYEROPS_U8, 16, 16, CF_ONE);
+  layerops_weights_args args = {.w = cf_on(w, CF_DEVICE)};
+  layerops_matrix out = cf_on(unpacked, CF_DEVICE);
+  layerops_weights *packed = NULL;
+  args.w.type = out.type = type;
+  must(s, layerops_weights_pack(s->ctx[CF_DEVICE], &args, &packed), "weights_pack");
+  must(s, layerops_weights_unpack(s->ctx[CF_DEVICE], packed, out), "weights_unpack");
+  double *got = cf_read(s, unpacked, CF_DEVICE);
+  for (int64_t n = 0; n < w->count; n++) {
+    const unsigned char before = (unsigned char)n, after = (unsigned char)got[n];
+    const bool nan = isnan(cf_decode(type, &before));
+    cf_expect(s, nan ? isnan(cf_decode(type, &after)) : after == before, "%02x became %02x", before,
+              after);
+  }
+  layerops_weights_destroy(packed);
+  unpacked->made = false; /* the reference was not called */
+  cf_end(s);
+}
+
 const cf_check cf_packed_checks[] = {
     {LAYEROPS_OP_linear_forward, "packed weights", CF_FLOATS, CF_EVERY, forward},
     {LAYEROPS_OP_linear_forward, "packed weights of random shapes", CF_FLOATS, 0, random_forward},
@@ -261,5 +290,9 @@ const cf_check cf_packed_checks[] = {
     {LAYEROPS_OP_linear_forward, "packed weights of integers, random shapes", CF_BYTES, 0,
      random_integers},
     {LAYEROPS_OP_linear_backward, "packed weights", CF_FLOATS, CF_EVERY, backward},
+    {LAYEROPS_OP_linear_forward, "packed weights", CF_F8 | CF_WITH(CF_F8), CF_MEMORY, forward},
+    {LAYEROPS_OP_linear_forward, "packed weights", CF_HALVES | CF_WITH(CF_F8), CF_BIT(CF_TWICE),
+     forward},
+    {LAYEROPS_OP_linear_forward, "packed weights", CF_F8, CF_MEMORY, codes},
     {0},
 };

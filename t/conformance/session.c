@@ -143,12 +143,14 @@ static bool has_variant(const cf_session *s, const cf_check *check, int variant)
 
 static void run_type(cf_session *s, const cf_check *check, layerops_type type) {
   char name[160];
-  layerops_status status = layerops_supports(s->ctx[CF_DEVICE], check->op, type);
+  layerops_status status =
+      layerops_supports_pair(s->ctx[CF_DEVICE], check->op, type, s->second ? s->second : type);
   for (int variant = 0; variant < CF_VARIANT_COUNT; variant++) {
     if (!has_variant(s, check, variant)) continue;
     s->variant = (cf_variant)variant;
-    snprintf(name, sizeof name, "%s %s: %s%s", layerops_op_name(check->op),
-             layerops_type_name(type), check->name, variant_name(s));
+    snprintf(name, sizeof name, "%s %s%s%s: %s%s", layerops_op_name(check->op),
+             layerops_type_name(type), s->second ? " with " : "",
+             s->second ? layerops_type_name(s->second) : "", check->name, variant_name(s));
     if (status == LAYEROPS_OK)
       run_check(s, check, type, name);
     else if (status == LAYEROPS_ERROR_UNSUPPORTED && !s->options->strict)
@@ -156,6 +158,14 @@ static void run_type(cf_session *s, const cf_check *check, layerops_type type) {
     else
       report(s, CF_FAILED, name, layerops_last_error());
   }
+}
+
+static void run_types(cf_session *s, const cf_check *check, layerops_type type) {
+  const unsigned seconds = check->types / CF_WITH(1u);
+  s->second = LAYEROPS_NONE_TYPE;
+  if (!seconds) run_type(s, check, type);
+  for (s->second = 1; s->second < LAYEROPS_TYPE_COUNT; s->second++)
+    if (seconds & CF_BIT(s->second)) run_type(s, check, type);
 }
 
 /* Whether the operation's name begins with one of the comma-separated words. */
@@ -173,14 +183,14 @@ static bool wanted(const cf_session *s, layerops_op op) {
 static const cf_check *const families[] = {
     cf_gemm_checks,    cf_linear_checks, cf_backward_checks, cf_activation_checks,
     cf_softmax_checks, cf_loss_checks,   cf_move_checks,     cf_optimizer_checks,
-    cf_bsr_checks,     cf_packed_checks, cf_integer_checks,
+    cf_bsr_checks,     cf_packed_checks, cf_scale_checks,
 };
 
 static void run_all(cf_session *s) {
   for (int64_t f = 0; f < CF_COUNT(families); f++)
     for (const cf_check *check = families[f]; check->name; check++)
       for (layerops_type type = 1; wanted(s, check->op) && type < LAYEROPS_TYPE_COUNT; type++)
-        if (check->types & CF_BIT(type)) run_type(s, check, type);
+        if (check->types & CF_BIT(type)) run_types(s, check, type);
 }
 
 static bool host_memory(layerops_context *ctx) {

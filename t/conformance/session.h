@@ -42,7 +42,7 @@ typedef enum cf_fill {
   CF_UNIT,    /* uniform in [0, 1) */
   CF_WIDE,    /* uniform in [-12, 12) */
   CF_INTEGER, /* -4 .. 4: products and their sums are exact */
-  CF_RANGE,   /* all numbers of an integer type, its ends more often */
+  CF_RANGE,   /* all numbers of a type of 8 bits, of integers the ends more often */
   CF_NAN
 } cf_fill;
 
@@ -76,8 +76,9 @@ typedef struct cf_session {
   layerops_context *ctx[CF_SIDE_COUNT];
   bool on_host; /* the device's memory is the host's */
   cf_variant variant;
-  bool narrow;      /* what the operands made from now on are */
-  cf_layout layout; /* of the operands made from now on */
+  layerops_type second; /* of B and W where it is their own, else LAYEROPS_NONE_TYPE */
+  bool narrow;          /* what the operands made from now on are */
+  cf_layout layout;     /* of the operands made from now on */
   uint64_t random;
   cf_operand *operands;    /* of the current case */
   struct cf_block *blocks; /* memory of the current case */
@@ -90,22 +91,32 @@ typedef struct cf_session {
 typedef struct cf_check {
   layerops_op op;
   const char *name;
-  unsigned types;    /* CF_BIT(LAYEROPS_F32) | ... */
+  unsigned types;    /* CF_BIT(LAYEROPS_F32) | ..., CF_WITH(...) */
   unsigned variants; /* beside CF_BUFFERS */
   void (*run)(cf_session *s, layerops_type type);
 } cf_check;
 
 #define CF_F32    CF_BIT(LAYEROPS_F32)
 #define CF_FLOATS (CF_F32 | CF_BIT(LAYEROPS_F16) | CF_BIT(LAYEROPS_BF16))
-#define CF_ALL    (CF_FLOATS | CF_BIT(LAYEROPS_I32) | CF_BIT(LAYEROPS_I8) | CF_BIT(LAYEROPS_U8))
+#define CF_HALVES (CF_BIT(LAYEROPS_F16) | CF_BIT(LAYEROPS_BF16))
 #define CF_BYTES  (CF_BIT(LAYEROPS_I8) | CF_BIT(LAYEROPS_U8))
+#define CF_F8     (CF_BIT(LAYEROPS_F8E4M3) | CF_BIT(LAYEROPS_F8E5M2))
+#define CF_ALL    (CF_FLOATS | CF_BIT(LAYEROPS_I32) | CF_BYTES | CF_F8)
 #define CF_MEMORY (CF_BIT(CF_HOST) | CF_BIT(CF_PAGE_START))
 #define CF_EVERY  (CF_MEMORY | CF_BIT(CF_REPLAY) | CF_BIT(CF_TWICE))
+
+/* In a check's types: those of B and W, one after the other; without, they are A's and X's. */
+#define CF_WITH(types) ((types) << 16)
+/* A check of products of 8-bit floats, and of 16 bits with 8. */
+#define CF_PAIRS(op, name, variants, run)                                                          \
+  {op, name, CF_F8 | CF_WITH(CF_F8), variants, run}, {                                             \
+    op, name, CF_HALVES | CF_WITH(CF_BIT(LAYEROPS_I8) | CF_F8), variants, run                      \
+  }
 
 /* The families; each list ends with an entry without a name. */
 extern const cf_check cf_gemm_checks[], cf_linear_checks[], cf_backward_checks[],
     cf_activation_checks[], cf_softmax_checks[], cf_loss_checks[], cf_optimizer_checks[],
-    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[], cf_integer_checks[];
+    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[], cf_scale_checks[];
 
 /* ---- data.c ---- */
 uint64_t cf_random(cf_session *s);
@@ -162,6 +173,8 @@ void cf_end(cf_session *s);
 #define CF_U 0x1p-24 /* what one rounding to f32 may add, relatively */
 double cf_steps(layerops_type type, int64_t k);
 double cf_rounding(layerops_type type);
+/* What C, or Y beside a scale, can be where A or X is of the type: the type itself, or f16. */
+layerops_type cf_wide(layerops_type type);
 double cf_flushed(layerops_type type, int64_t k, double x, double w);
 double cf_lipschitz(layerops_activation kind, double slope);
 double cf_activation_error(layerops_activation kind, double z, double y);
@@ -169,6 +182,10 @@ double cf_derivative_error(layerops_activation kind, double saved, double slope)
 /* sum |op(a)| |op(b)| of each element of a product, batch x m x n. Valid until cf_end. */
 double *cf_magnitudes(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b,
                       int trans_b);
+/* What tensor cores may add to the error of sums of 8-bit floats, batch x m x n; NULL where they do
+ * not make them. Valid until cf_end. */
+double *cf_kept(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b, int trans_b,
+                bool fast);
 /* The bound of an output, filled by the caller but for the store, which this adds. */
 double *cf_bound(cf_session *s, cf_operand *o);
 void cf_add_store(cf_session *s, cf_operand *o);

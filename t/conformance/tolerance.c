@@ -18,12 +18,12 @@ double cf_steps(layerops_type type, int64_t k) {
 }
 
 /* Digits behind the leading one, and the smallest normal number's exponent. */
-static int digits_of(layerops_type type) {
-  return type == LAYEROPS_F16 ? 10 : type == LAYEROPS_BF16 ? 7 : 23;
-}
-static int least_of(layerops_type type) {
-  return type == LAYEROPS_F16 ? -14 : -126;
-}
+static const struct {
+  int digits, least;
+} formats[LAYEROPS_TYPE_COUNT] = {
+    [LAYEROPS_F32] = {23, -126}, [LAYEROPS_F16] = {10, -14},   [LAYEROPS_BF16] = {7, -126},
+    [LAYEROPS_F8E4M3] = {3, -6}, [LAYEROPS_F8E5M2] = {2, -14},
+};
 
 /* What instructions for bf16 may lose that take subnormals as 0 (vdpbf16ps, AMX's tdpbf16ps), over
  * k products of elements up to x and w: each product and each sum so far less than 2^-126, an input
@@ -34,18 +34,23 @@ double cf_flushed(layerops_type type, int64_t k, double x, double w) {
 
 /* Half a unit in the last place, relatively. */
 double cf_rounding(layerops_type type) {
-  return ldexp(1, -digits_of(type) - 1);
+  return ldexp(1, -formats[type].digits - 1);
+}
+
+layerops_type cf_wide(layerops_type type) {
+  return CF_F8 & CF_BIT(type) ? LAYEROPS_F16 : type;
 }
 
 /* What storing may add to an error so far. Where the reference has the true value (in f32), half a
  * unit in the last place. Where it has rounded too, two numbers a hair apart may have become
  * neighbours: a whole one (of an integer: 1). Below the normal numbers that is a fixed amount;
- * devices may flush f32's and bf16's subnormals (not f16's, which are normal in f32). */
+ * devices may flush f32's and bf16's subnormals (not those of others, which are normal in f32). */
 static double stored(const cf_operand *o, double y, double error) {
   layerops_type type = o->shape.type;
   if (type == LAYEROPS_I8 || type == LAYEROPS_U8) return 1;
-  double units = o->seen == type ? 2 : 1, least = ldexp(1, least_of(type));
-  if (type == LAYEROPS_F16) least = ldexp(units, least_of(type) - 11);
+  const bool flushed = type == LAYEROPS_F32 || type == LAYEROPS_BF16;
+  double units = o->seen == type ? 2 : 1;
+  double least = ldexp(flushed ? 1 : units * cf_rounding(type), formats[type].least);
   return fmax(units * cf_rounding(type) * (fabs(y) + error), least) + CF_U * fabs(y);
 }
 
@@ -116,10 +121,10 @@ double cf_derivative_error(layerops_activation kind, double saved, double slope)
          FLT_MIN * (1 + fabs(saved * saved * saved)); /* an underflow, times z z^2 in gelu_tanh' */
 }
 
-static double at(const cf_operand *x, int trans, int64_t l, int64_t i, int64_t j) {
+static double value_at(const cf_operand *x, int trans, int64_t l, int64_t i, int64_t j) {
   int64_t rows = x->shape.rows, cols = x->shape.cols;
   if (x->shape.batch == 1) l = 0;
-  return fabs(x->values[l * rows * cols + (trans ? j * cols + i : i * cols + j)]);
+  return x->values[l * rows * cols + (trans ? j * cols + i : i * cols + j)];
 }
 
 double *cf_magnitudes(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b,
@@ -131,10 +136,48 @@ double *cf_magnitudes(cf_session *s, const cf_operand *a, int trans_a, const cf_
   for (int64_t l = 0; l < batch; l++)
     for (int64_t i = 0; i < m; i++)
       for (int64_t p = 0; p < k; p++) {
-        double x = at(a, trans_a, l, i, p), *row = sums + (l * m + i) * n;
-        for (int64_t j = 0; j < n; j++) row[j] += x * at(b, trans_b, l, p, j);
+        double x = fabs(value_at(a, trans_a, l, i, p)), *row = sums + (l * m + i) * n;
+        for (int64_t j = 0; j < n; j++) row[j] += x * fabs(value_at(b, trans_b, l, p, j));
       }
   return sums;
+}
+
+/* One element over k: products p[0], p[1], ... Which part of k a group adds to, and from which sum
+ * on, is the kernel's: no part of a sum is larger than the range of the sums up to a group's end.
+ */
+static double kept(const double *products, int64_t k) {
+  double low = 0, high = 0, sum = 0, lost = 0;
+  for (int64_t p = 0; p < k; p++) {
+    sum += products[p];
+    low = fmin(low, sum);
+    high = fmax(high, sum);
+  }
+  for (int64_t p = 0; p < k; p += LO_F8_GROUP) {
+    double largest = high - low;
+    for (int64_t i = p; i < k && i < p + LO_F8_GROUP; i++)
+      largest = fmax(largest, fabs(products[i]));
+    lost += lo_f8_lost(largest);
+  }
+  return lost;
+}
+
+/* The host's sums of 8-bit floats are f32's. */
+double *cf_kept(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b, int trans_b,
+                bool fast) {
+  if (s->on_host || !(CF_F8 & CF_BIT(a->shape.type))) return NULL;
+  int64_t m = trans_a ? a->shape.cols : a->shape.rows, k = trans_a ? a->shape.rows : a->shape.cols;
+  int64_t n = trans_b ? b->shape.rows : b->shape.cols, part = fast ? k : LO_F8_PROMOTED;
+  int64_t batch = a->shape.batch > b->shape.batch ? a->shape.batch : b->shape.batch;
+  double *lost = cf_memory(s, (size_t)(batch * m * n) * sizeof *lost);
+  double *products = cf_memory(s, (size_t)k * sizeof *products);
+  for (int64_t e = 0; e < batch * m * n; e++) {
+    const int64_t l = e / n / m, i = e / n % m, j = e % n;
+    for (int64_t p = 0; p < k; p++)
+      products[p] = value_at(a, trans_a, l, i, p) * value_at(b, trans_b, l, p, j);
+    for (int64_t p = 0; p < k; p += part)
+      lost[e] += kept(products + p, k - p < part ? k - p : part);
+  }
+  return lost;
 }
 
 double *cf_bound(cf_session *s, cf_operand *o) {

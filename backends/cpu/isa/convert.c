@@ -1,5 +1,5 @@
 /* Conversion between the storage types and f32: round to nearest even, 16-bit floats overflow to
- * infinity, integers saturate and take NaN as 0. */
+ * infinity, 8-bit floats saturate, integers too and take NaN as 0. */
 #include <config.h>
 
 #include <string.h>
@@ -15,6 +15,49 @@ LO_FN void load_16(layerops_type type, const uint16_t *from, float *to, int64_t 
 LO_FN void store_16(layerops_type type, const float *from, uint16_t *to, int64_t n) {
   V_EACH(n, j, left, v_put(type, to + j, v_load_upto(from + j, left, v_all(0)), left););
 }
+
+/* ---- 8-bit floats ---- */
+
+/* A format of 8 bits inside f32: `digits` of fraction; its exponents are less by `bias` there. The
+ * code of the largest number; above it stand NaN and, in e5m2, infinity. */
+typedef struct f8 {
+  uint32_t digits, bias, largest;
+} f8;
+static const f8 e4m3 = {3, 120, 0x7e}, e5m2 = {2, 112, 0x7b};
+
+/* The value of code 1, and what a small number is added to so that it rounds to a multiple. */
+#define LEAST(f)  float_of((f.bias + 1 - f.digits) << 23)
+#define MAGIC(f)  float_of((f.bias + 24 - f.digits) << 23)
+#define DIGITS(f) (23 - f.digits) /* of f32 behind its own */
+
+LO_FN float from_f8(f8 f, uint32_t code) {
+  const uint32_t a = code & 0x7f;
+  const float small = (float)(int32_t)a * LEAST(f);
+  /* Codes above the largest get the exponent of infinity, e4m3's NaN a digit too. */
+  const uint32_t normal = (a << DIGITS(f)) + (f.bias << 23), special = normal | 0x7f800000;
+  const float x = a >> f.digits ? float_of(a > f.largest ? special : normal) : small;
+  return float_of(bits_of(x) | (code & 0x80) << 24);
+}
+
+LO_FN uint8_t to_f8(f8 f, float x) {
+  const uint32_t u = bits_of(x), top = (f.largest << DIGITS(f)) + (f.bias << 23);
+  const uint32_t a = u & 0x7fffffff, cut = a < top ? a : top;
+  const uint32_t small = bits_of(float_of(cut) + MAGIC(f)) - bits_of(MAGIC(f));
+  const uint32_t half = (1u << (DIGITS(f) - 1)) - 1 + (cut >> DIGITS(f) & 1); /* ties to even */
+  const uint32_t normal = (cut - (f.bias << 23) + half) >> DIGITS(f);
+  const uint32_t code = cut < (f.bias + 1) << 23 ? small : normal;
+  return (uint8_t)((a > 0x7f800000 ? 0x7f : code) | (u >> 24 & 0x80));
+}
+
+#define F8_LOOPS(name)                                                                             \
+  static void load_##name(const uint8_t *restrict from, float *restrict to, int64_t n) {           \
+    for (int64_t j = 0; j < n; j++) to[j] = from_f8(name, from[j]);                                \
+  }                                                                                                \
+  static void store_##name(const float *restrict from, uint8_t *restrict to, int64_t n) {          \
+    for (int64_t j = 0; j < n; j++) to[j] = to_f8(name, from[j]);                                  \
+  }
+F8_LOOPS(e4m3)
+F8_LOOPS(e5m2)
 
 /* ---- Integers ---- */
 
@@ -89,6 +132,12 @@ void LO_ISA_NAME(lo_load)(layerops_type type, const void *from, float *to, int64
   case LAYEROPS_U8:
     load_u8(from, to, n);
     break;
+  case LAYEROPS_F8E4M3:
+    load_e4m3(from, to, n);
+    break;
+  case LAYEROPS_F8E5M2:
+    load_e5m2(from, to, n);
+    break;
   }
 }
 
@@ -111,6 +160,12 @@ void LO_ISA_NAME(lo_store)(layerops_type type, const float *from, void *to, int6
     break;
   case LAYEROPS_U8:
     store_u8(from, to, n);
+    break;
+  case LAYEROPS_F8E4M3:
+    store_e4m3(from, to, n);
+    break;
+  case LAYEROPS_F8E5M2:
+    store_e5m2(from, to, n);
     break;
   }
 }

@@ -219,9 +219,23 @@ static void run_steps(const lo_finish *f, const place *t, int steps) {
   run_pass(f, t, steps);
 }
 
+/* The sums times their scales, in the tile. */
+static void scale_tile(const lo_finish *f, const place *t) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    float *sums = t->tile + r * t->tile_row;
+    const float scale = f->row_scale[(t->i + r) * f->row_step];
+    const float *scales = f->column_scale + t->j * f->column_step;
+    if (f->column_step)
+      for (int64_t c = 0; c < t->cols; c++) sums[c] *= scale * scales[c];
+    else
+      for (int64_t c = 0; c < t->cols; c++) sums[c] *= scale * scales[0];
+  }
+}
+
 /* A C of bytes is computed in the tile, which stands in for it, and then divided and rounded. */
 static void finish_bytes(const lo_finish *f, const place *t) {
   lo_finish within = *f;
+  within.row_scale = NULL; /* done */
   const int64_t before = (t->i * t->tile_row + t->j) * (int64_t)sizeof(float);
   within.c =
       (lo_plane){(char *)((uintptr_t)t->tile - (uintptr_t)before), t->tile_row, LAYEROPS_F32};
@@ -239,7 +253,8 @@ void LO_ISA_NAME(lo_finish_tile)(const lo_finish *f, float *tile, int64_t tile_r
                                  int64_t j, int64_t rows, int64_t cols) {
   const place t = {tile, tile_row, i, j, rows, cols};
   const int steps = steps_of(f);
-  if (f->c.type == LAYEROPS_I8 || f->c.type == LAYEROPS_U8)
+  if (f->row_scale) scale_tile(f, &t);
+  if (lo_type_bytes(f->c.type) == 1)
     finish_bytes(f, &t);
   else if (is_usual(f, steps))
     run_usual(f, &t);

@@ -95,6 +95,10 @@ typedef struct lo_finish {
   lo_plane bias, preact, residual, saved, c;
   layerops_activation activation, derivative;
   float slope, derivative_slope, scale_c; /* scale_c: what C is divided by */
+  /* Of operands of 8 bits: what sums are multiplied with first, by row and column of C; step 0: one
+   * for all. NULL, both: nothing. (Integers have theirs in lo_scaling.) */
+  const float *row_scale, *column_scale;
+  int row_step, column_step;
 } lo_finish;
 
 /* No more than alpha, a bias and relu: what most layers have. */

@@ -1,4 +1,5 @@
-/* Products of 8-bit integers: sums are exact, so only scales, bias and activation may round. */
+/* Products of operands of 8 bits, with scales. Sums of integers are exact, so only scales, bias and
+ * activation may round there. */
 #include <config.h>
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@ typedef struct layer {
   int64_t m, n, k;
   int scale_x, scale_w, zero_x;
   bool odd_scales; /* else powers of two, which do not round */
-  bool scale_y, bias, residual, preact;
+  bool scale_y, bias, residual, preact, fast;
   layerops_activation activation;
   double alpha;
   cf_fill fill;
@@ -23,10 +24,48 @@ typedef struct operands {
   cf_operand *x, *w, *scale_x, *scale_w, *zero_x, *scale_y, *bias, *residual, *preact, *y;
 } operands;
 
-static layer of(layerops_type type, int64_t m, int64_t n, int64_t k) {
-  return (layer){
-      .type = type, .out = LAYEROPS_F32, .m = m, .n = n, .k = k, .alpha = 1, .fill = CF_RANGE};
+/* ---- What the types let in ---- */
+
+static bool is_byte(layerops_type type) {
+  return layerops_type_size(type) == 1;
 }
+
+static bool is_integer(layerops_type type) {
+  return CF_BYTES & CF_BIT(type);
+}
+
+static layerops_type type_of_w(const cf_session *s) {
+  return s->second ? s->second : LAYEROPS_I8;
+}
+
+/* The n-th type that Y may have, in turn; the first two narrow ones are of 8 bits where any is. */
+static layerops_type out_of(layerops_type type, int64_t n) {
+  static const layerops_type integers[] = {LAYEROPS_F32, LAYEROPS_I8, LAYEROPS_U8, LAYEROPS_F16,
+                                           LAYEROPS_BF16};
+  static const layerops_type floats[] = {LAYEROPS_F32, LAYEROPS_F8E4M3, LAYEROPS_F8E5M2,
+                                         LAYEROPS_F16, LAYEROPS_BF16};
+  if (!is_byte(type)) return n % 2 ? type : LAYEROPS_F32;
+  return (is_integer(type) ? integers : floats)[n % CF_COUNT(integers)];
+}
+
+static layer of(layerops_type type, int64_t m, int64_t n, int64_t k) {
+  return (layer){.type = type,
+                 .out = LAYEROPS_F32,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .alpha = 1,
+                 .fill = is_integer(type) ? CF_RANGE : CF_REAL};
+}
+
+/* Without the scales and zero points that these types do not have. */
+static void settle(layer *l) {
+  if (!is_byte(l->type)) l->scale_x = NONE;
+  if (!is_integer(l->type)) l->zero_x = NONE;
+  if (!is_byte(l->out)) l->scale_y = false;
+}
+
+/* ---- Layers ---- */
 
 static cf_operand *scales(cf_session *s, const char *name, int kind, int64_t count, bool odd) {
   if (kind == NONE) return NULL;
@@ -46,13 +85,15 @@ static cf_operand *zeros(cf_session *s, int kind, int64_t count) {
 }
 
 static void make(cf_session *s, const layer *l, operands *o) {
+  const layerops_type w = type_of_w(s);
+  const cf_fill w_fill = w == LAYEROPS_I8 && l->fill == CF_REAL ? CF_RANGE : l->fill;
   o->x = cf_matrix(s, "x", l->type, l->m, l->k, l->fill);
-  o->w = cf_matrix(s, "w", LAYEROPS_I8, l->n, l->k, l->fill);
+  o->w = cf_matrix(s, "w", w, l->n, l->k, w_fill);
   o->scale_x = scales(s, "scale_x", l->scale_x, l->m, l->odd_scales);
   o->scale_w = scales(s, "scale_w", l->scale_w, l->n, l->odd_scales);
   o->zero_x = zeros(s, l->zero_x, l->m);
   o->scale_y = l->scale_y ? scales(s, "scale_y", ONE, 1, l->odd_scales) : NULL;
-  if (o->scale_y) o->scale_y->values[0] *= 64; /* else most outputs saturate */
+  if (o->scale_y && is_integer(l->out)) o->scale_y->values[0] *= 64; /* else most saturate */
   o->bias = l->bias ? cf_matrix(s, "bias", LAYEROPS_F32, 1, l->n, CF_INTEGER) : NULL;
   o->residual = l->residual ? cf_matrix(s, "residual", LAYEROPS_F32, l->m, l->n, CF_REAL) : NULL;
   o->preact = l->preact ? cf_output(s, "preact", LAYEROPS_F32, l->m, l->n, CF_NAN) : NULL;
@@ -63,26 +104,33 @@ static double each(const cf_operand *o, int64_t i, double absent) {
   return o ? o->values[o->count == 1 ? 0 : i] : absent;
 }
 
-/* |z|: the scaled sum and the bias, each by its size. */
-static double size_of(const layer *l, const operands *o, int64_t i, int64_t j) {
+/* |sum|, of integers. */
+static double sum_of(const layer *l, const operands *o, int64_t i, int64_t j) {
   double sum = 0, zero = each(o->zero_x, i, 0);
   for (int64_t p = 0; p < l->k; p++)
     sum += (o->x->values[i * l->k + p] - zero) * o->w->values[j * l->k + p];
-  return fabs(l->alpha * sum * each(o->scale_x, i, 1) * each(o->scale_w, j, 1)) +
-         fabs(each(o->bias, j, 0));
+  return fabs(sum);
 }
 
 /* One rounding each of the sum to f32, the three factors, the two products among them, the product
- * with the sum, and the bias: 8 u |z|. The rest as in linear.c, and the division by scale_y. */
+ * with the sum, and the bias: 8 u |z|; those of the sum, unless it is of integers. The rest as in
+ * linear.c, and the division by scale_y. */
 static void bound(cf_session *s, const layer *l, operands *o) {
   double *bounds = cf_bound(s, o->y), steepest = cf_lipschitz(l->activation, 0.01);
   double constant = l->activation == LAYEROPS_SIGMOID ? 16 : 0;
-  for (int64_t i = 0; i < o->y->count; i++) {
-    double z = size_of(l, o, i / l->n, i % l->n);
-    double residual = o->residual ? fabs(o->residual->values[i]) : 0;
-    double error = CF_U * ((steepest * (8 + 16) + 2) * z + constant + 2 * residual);
-    bounds[i] = (error + 2 * CF_U * (z + residual)) / each(o->scale_y, 0, 1);
-    if (o->preact) cf_bound(s, o->preact)[i] = CF_U * 8 * z;
+  double *sums = is_integer(l->type) ? NULL : cf_magnitudes(s, o->x, 0, o->w, 1);
+  double *kept = cf_kept(s, o->x, 0, o->w, 1, l->fast);
+  const double steps = 8 + (sums ? cf_steps(l->type, l->k) : 0);
+  for (int64_t n = 0; n < o->y->count; n++) {
+    const int64_t i = n / l->n, j = n % l->n;
+    double scale = fabs(l->alpha * each(o->scale_x, i, 1) * each(o->scale_w, j, 1));
+    double z = scale * (sums ? sums[n] : sum_of(l, o, i, j)) + fabs(each(o->bias, j, 0));
+    double residual = o->residual ? fabs(o->residual->values[n]) : 0;
+    double lost = kept ? scale * kept[n] : 0;
+    double error =
+        CF_U * ((steepest * (steps + 16) + 2) * z + constant + 2 * residual) + steepest * lost;
+    bounds[n] = (error + 2 * CF_U * (z + residual)) / each(o->scale_y, 0, 1);
+    if (o->preact) cf_bound(s, o->preact)[n] = CF_U * steps * z + lost;
   }
   cf_add_store(s, o->y);
   if (o->preact) cf_add_store(s, o->preact);
@@ -91,19 +139,20 @@ static void bound(cf_session *s, const layer *l, operands *o) {
 /* Sums below 2^24, powers of two, and nothing added: no rounding before the store. */
 static bool exact(const layer *l) {
   return l->k <= 256 && !l->odd_scales && !l->bias && !l->residual &&
-         l->activation <= LAYEROPS_RELU && l->out != LAYEROPS_F16 && l->out != LAYEROPS_BF16;
+         l->activation <= LAYEROPS_RELU && (is_integer(l->type) || l->fill == CF_INTEGER);
 }
 
-static void run(cf_session *s, const layer *l) {
+static void run(cf_session *s, layer *l) {
   operands o;
+  settle(l);
   cf_case(s,
           "m=%" PRId64 " n=%" PRId64 " k=%" PRId64
-          " out=%s scale_x=%d scale_w=%d zero_x=%d %s%s%s%s%s alpha=%g offset=%" PRId64
+          " out=%s scale_x=%d scale_w=%d zero_x=%d %s%s%s%s%s%s alpha=%g offset=%" PRId64
           " pad=%" PRId64,
           l->m, l->n, l->k, layerops_type_name(l->out), l->scale_x, l->scale_w, l->zero_x,
           layerops_activation_name(l->activation), l->odd_scales ? " odd scales" : "",
           l->scale_y ? " scale_y" : "", l->bias ? " bias" : "", l->residual ? " residual" : "",
-          l->alpha, s->layout.offset, s->layout.pad);
+          l->fast ? " fast" : "", l->alpha, s->layout.offset, s->layout.pad);
   make(s, l, &o);
   CF_SIDES(s, side) {
     layerops_linear_forward_args args = {.x = cf_on(o.x, side),
@@ -117,6 +166,7 @@ static void run(cf_session *s, const layer *l) {
                                          .preact = cf_on(o.preact, side),
                                          .y = cf_on(o.y, side),
                                          .activation = l->activation,
+                                         .flags = l->fast ? LAYEROPS_FAST_ACCUM : 0,
                                          .alpha = layerops_value(l->alpha)};
     CF_CALL(s, side, linear_forward, &args);
   }
@@ -124,8 +174,6 @@ static void run(cf_session *s, const layer *l) {
   cf_end(s);
 }
 
-static const layerops_type outs[] = {LAYEROPS_F32, LAYEROPS_I8, LAYEROPS_U8, LAYEROPS_F16,
-                                     LAYEROPS_BF16};
 static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {5, 1, 0}};
 
 /* Every rest of k by the groups and tiles of all kernels, over sizes around those of tiles. */
@@ -138,8 +186,10 @@ static void tails(cf_session *s, layerops_type type) {
     l.zero_x = (int)(k % 3);
     l.scale_x = (int)(k / 3 % 3);
     l.scale_w = (int)(k / 9 % 3);
-    l.out = outs[k % 3];
+    l.out = out_of(type, k % 3);
     l.scale_y = k % 3 && k % 2;
+    l.fast = k % 5 == 0;
+    if (!is_integer(type)) l.fill = CF_INTEGER; /* which FAST_ACCUM holds too */
     run(s, &l);
   }
 }
@@ -154,8 +204,8 @@ static void options(cf_session *s, layerops_type type) {
     l.odd_scales = true;
     l.scale_x = l.scale_w = set & 8 ? EACH : ONE;
     l.zero_x = set % 3;
-    l.out = outs[set % CF_COUNT(outs)];
-    l.scale_y = set & 16 && (l.out == LAYEROPS_I8 || l.out == LAYEROPS_U8);
+    l.out = out_of(type, set);
+    l.scale_y = set & 16;
     l.activation = set & 32 ? LAYEROPS_GELU : LAYEROPS_RELU;
     l.alpha = set % 5 ? 1 : -0.75;
     run(s, &l);
@@ -170,7 +220,9 @@ static void random_shapes(cf_session *s, layerops_type type) {
     l.scale_w = (int)cf_below(s, 3);
     l.zero_x = (int)cf_below(s, 3);
     l.odd_scales = cf_below(s, 2);
-    l.out = outs[cf_below(s, CF_COUNT(outs))];
+    l.out = out_of(type, cf_below(s, 5));
+    l.scale_y = cf_below(s, 2);
+    l.fast = cf_below(s, 2);
     l.activation = (layerops_activation)cf_below(s, LAYEROPS_ACTIVATION_COUNT);
     l.bias = cf_below(s, 2);
     run(s, &l);
@@ -187,19 +239,35 @@ static void empty_sizes(cf_session *s, layerops_type type) {
   }
 }
 
+/* Any numbers that there are, of X and W. */
+static void all_numbers(cf_session *s, layerops_type type) {
+  for (int64_t k = 1; k < 300; k += 37) {
+    layer l = of(type, 40, 70 - k / 5, k);
+    s->layout = layouts[k % CF_COUNT(layouts)];
+    l.fill = CF_RANGE;
+    l.scale_w = EACH;
+    run(s, &l);
+  }
+}
+
 /* Both ends of the range of Y, halves to even, NaN and infinity: z is the bias, X being 0. */
 static void saturation(cf_session *s, layerops_type type) {
-  static const double values[] = {-1e30, -129,  -128.5, -127.5, -1.5, -0.5,     0.5,       1.5, 2.5,
-                                  126.5, 127.5, 254.5,  255.5,  3e9,  INFINITY, -INFINITY, NAN};
+  static const double values[] = {
+      -1e30,    -129,      -128.5,   -127.5,   -1.5,    -0.5,     0.5,    1.5,       2.5,
+      126.5,    127.5,     254.5,    255.5,    3e9,     INFINITY, NAN,    -INFINITY, 447,
+      -463.9,   464,       464.1,    -480,     57343,   61439,    -61440, 61441,     65536,
+      0x1p-9,   0x1p-10,   0x1.8p-9, 0x1.1p-9, 0x1p-16, 0x1p-17,  17,     0x1.8p-16, -0x1.7p-16,
+      0x1.9p-7, 0x1.cp-15, 1.0625,   1.1875,   -1.125,  1.375};
   enum { N = CF_COUNT(values) };
   for (int o = 1; o <= 2; o++)
     for (int scaled = 0; scaled < 2; scaled++) {
-      cf_case(s, "values that saturate, out=%s scale_y=%d", layerops_type_name(outs[o]), scaled);
+      const layerops_type out = out_of(type, o);
+      cf_case(s, "values that saturate, out=%s scale_y=%d", layerops_type_name(out), scaled);
       cf_operand *x = cf_matrix(s, "x", type, 3, 8, CF_ZERO);
-      cf_operand *w = cf_matrix(s, "w", LAYEROPS_I8, N, 8, CF_RANGE);
+      cf_operand *w = cf_matrix(s, "w", type_of_w(s), N, 8, CF_RANGE);
       cf_operand *bias = cf_matrix(s, "bias", LAYEROPS_F32, 1, N, CF_ZERO);
       cf_operand *scale = cf_matrix(s, "scale_y", LAYEROPS_F32, 1, 1, CF_ZERO);
-      cf_operand *y = cf_output(s, "y", outs[o], 3, N, CF_NAN);
+      cf_operand *y = cf_output(s, "y", out, 3, N, CF_NAN);
       for (int64_t j = 0; j < N; j++) bias->values[j] = values[j] * (scaled ? 0.25 : 1);
       scale->values[0] = 0.25;
       CF_SIDES(s, side) {
@@ -221,33 +289,40 @@ typedef struct product {
   int64_t m, n, k, batch_a, batch_b, batch;
   int trans_a, trans_b, scale_a, scale_b, zero_a;
   double beta;
+  bool fast;
   bool ends; /* A and B hold the ends of their ranges only, of one sign: the largest sums */
 } product;
 
 static cf_operand *factor(cf_session *s, const char *name, const product *p, layerops_type type,
                           int trans, int64_t batch, int64_t rows, int64_t cols) {
-  cf_operand *o =
-      cf_batched(s, name, type, batch, trans ? cols : rows, trans ? rows : cols, CF_RANGE);
+  const cf_fill fill = is_byte(type) && is_integer(type) ? CF_RANGE : CF_REAL;
+  cf_operand *o = cf_batched(s, name, type, batch, trans ? cols : rows, trans ? rows : cols, fill);
   for (int64_t i = 0; p->ends && i < o->count; i++) o->values[i] = type == LAYEROPS_U8 ? 255 : -128;
   return o;
 }
 
-/* Powers of two times a sum below 2^24, and beta C with few digits. */
+/* Powers of two times a sum of integers below 2^24, and beta C with few digits. */
 static bool product_is_exact(const product *p) {
+  if (!is_integer(p->type)) return false;
   return p->out == LAYEROPS_I32 || (p->k <= 256 && p->beta == 0 && p->out == LAYEROPS_F32);
 }
 
-/* 8 roundings of the scaled sum, as above; 3 of beta C; the magnitudes are those of the sum without
- * the zero point, which the zero point's own add to: 255 a product at most. */
+/* 8 roundings of the scaled sum, and those of the sum itself, as above; 3 of beta C; the magnitudes
+ * are those of the sum without the zero point, which the zero point's own add to: 255 a product at
+ * most. */
 static void product_bound(cf_session *s, const product *p, cf_operand *a, cf_operand *b,
-                          cf_operand *c) {
+                          const cf_operand *scale_a, const cf_operand *scale_b, cf_operand *c) {
   double *sums = cf_magnitudes(s, a, p->trans_a, b, p->trans_b), *bounds = cf_bound(s, c);
+  double *kept = cf_kept(s, a, p->trans_a, b, p->trans_b, p->fast);
+  const double steps = 8 + (is_integer(p->type) ? 0 : cf_steps(p->type, p->k));
   int64_t one = p->m * p->n, batch = p->batch_a > p->batch_b ? p->batch_a : p->batch_b;
   for (int64_t i = 0; i < c->count; i++) {
-    double sum = sums[batch == 1 ? i % one : i];
+    const int64_t at = batch == 1 ? i % one : i;
+    const double scale = each(scale_a, i / p->n % p->m, 1) * each(scale_b, i % p->n, 1);
+    double sum = sums[at];
     double old = p->beta ? fabs(p->beta * c->values[i]) : 0;
     if (p->zero_a) sum += 255.0 * 128 * (double)p->k;
-    bounds[i] = CF_U * (8 * sum + 4 * old);
+    bounds[i] = CF_U * (steps * scale * sum + 4 * old) + (kept ? scale * kept[at] : 0);
   }
   cf_add_store(s, c);
 }
@@ -255,12 +330,12 @@ static void product_bound(cf_session *s, const product *p, cf_operand *a, cf_ope
 static void run_product(cf_session *s, const product *p) {
   cf_case(s,
           "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " trans=%c%c out=%s scale_a=%d scale_b=%d "
-          "zero_a=%d beta=%g batch=%" PRId64 ",%" PRId64 ",%" PRId64 "%s",
+          "zero_a=%d beta=%g batch=%" PRId64 ",%" PRId64 ",%" PRId64 "%s%s",
           p->m, p->n, p->k, p->trans_a ? 't' : 'n', p->trans_b ? 't' : 'n',
           layerops_type_name(p->out), p->scale_a, p->scale_b, p->zero_a, p->beta, p->batch_a,
-          p->batch_b, p->batch, p->ends ? " largest sums" : "");
+          p->batch_b, p->batch, p->ends ? " largest sums" : "", p->fast ? " fast" : "");
   cf_operand *a = factor(s, "a", p, p->type, p->trans_a, p->batch_a, p->m, p->k);
-  cf_operand *b = factor(s, "b", p, LAYEROPS_I8, p->trans_b, p->batch_b, p->k, p->n);
+  cf_operand *b = factor(s, "b", p, type_of_w(s), p->trans_b, p->batch_b, p->k, p->n);
   cf_operand *scale_a = scales(s, "scale_a", p->scale_a, p->m, false);
   cf_operand *scale_b = scales(s, "scale_b", p->scale_b, p->n, false);
   cf_operand *zero_a = zeros(s, p->zero_a, p->m);
@@ -275,22 +350,25 @@ static void run_product(cf_session *s, const product *p) {
                                .scale_a = cf_on(scale_a, side),
                                .scale_b = cf_on(scale_b, side),
                                .zero_a = cf_on(zero_a, side),
+                               .flags = p->fast ? LAYEROPS_FAST_ACCUM : 0,
                                .beta = layerops_value(p->beta)};
     CF_CALL(s, side, gemm, &args);
   }
-  if (!product_is_exact(p)) product_bound(s, p, a, b, c);
+  if (!product_is_exact(p)) product_bound(s, p, a, b, scale_a, scale_b, c);
   cf_end(s);
 }
 
 static product random_product(cf_session *s, layerops_type type, int64_t m, int64_t n, int64_t k) {
-  static const layerops_type types[] = {LAYEROPS_I32, LAYEROPS_F32, LAYEROPS_BF16};
   product p = {.type = type, .m = m, .n = n, .k = k, .batch_a = 1, .batch_b = 1, .batch = 1};
-  p.out = types[cf_below(s, 3)];
+  const layerops_type outs[] = {is_integer(type) ? LAYEROPS_I32 : cf_wide(type), LAYEROPS_F32,
+                                is_byte(type) ? LAYEROPS_BF16 : type};
+  p.out = outs[cf_below(s, 3)];
   p.trans_a = (int)cf_below(s, 2);
   p.trans_b = (int)cf_below(s, 2);
-  p.zero_a = (int)cf_below(s, 3);
+  p.zero_a = is_integer(type) ? (int)cf_below(s, 3) : NONE;
   if (p.out == LAYEROPS_I32) return p;
-  p.scale_a = (int)cf_below(s, 3);
+  p.fast = cf_below(s, 2);
+  p.scale_a = is_byte(type) ? (int)cf_below(s, 3) : NONE;
   p.scale_b = (int)cf_below(s, 3);
   p.beta = cf_below(s, 2) ? 0.5 : 0;
   return p;
@@ -328,7 +406,7 @@ static void longest_sums(cf_session *s, layerops_type type) {
   }
 }
 
-const cf_check cf_integer_checks[] = {
+const cf_check cf_scale_checks[] = {
     {LAYEROPS_OP_linear_forward, "integers, tails of k", CF_BYTES, CF_MEMORY, tails},
     {LAYEROPS_OP_linear_forward, "integers, optional operands", CF_BYTES, CF_MEMORY, options},
     {LAYEROPS_OP_linear_forward, "integers, random shapes", CF_BYTES,
@@ -337,5 +415,13 @@ const cf_check cf_integer_checks[] = {
     {LAYEROPS_OP_linear_forward, "integers, saturation", CF_BYTES, 0, saturation},
     {LAYEROPS_OP_gemm, "integers, random shapes", CF_BYTES, CF_EVERY, random_products},
     {LAYEROPS_OP_gemm, "integers, the longest sums", CF_BYTES, 0, longest_sums},
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, tails of k", CF_MEMORY, tails),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, optional operands", CF_MEMORY, options),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, random shapes",
+             CF_BIT(CF_REPLAY) | CF_BIT(CF_TWICE), random_shapes),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, empty sizes", CF_EVERY, empty_sizes),
+    {LAYEROPS_OP_linear_forward, "all numbers", CF_F8 | CF_WITH(CF_F8), 0, all_numbers},
+    {LAYEROPS_OP_linear_forward, "saturation", CF_F8 | CF_WITH(CF_F8), 0, saturation},
+    CF_PAIRS(LAYEROPS_OP_gemm, "scales, random shapes", CF_BIT(CF_HOST), random_products),
     {0},
 };
