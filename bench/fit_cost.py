@@ -13,15 +13,15 @@ import sys
 import numpy as np
 
 SMS, CLOCK, MEMORY = 132, 1755e6, 18  # an H200: what FILE was measured on
-UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096]  # cost.c's, by lo_cuda_unit
-SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1}
+UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096, 4096]  # cost.c's, by lo_cuda_unit
+SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1, "f8e4m3": 1, "f8e4m3:fast": 1}
 CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "boxed_output": 0.15,
              "boxed_bytes_a_clock": 40.0, "ragged": 0.2, "boxed_ragged": 0.5,
              "meeting": 3350.0, "each_part": 1220.0,
-             "part_output": 0.08, "cluster_meeting": 3500.0,
+             "part_output": 0.08, "cluster_meeting": 3500.0, "follows": 3000.0,
              "launch": 3000.0, "boxed_launch": 6000.0, "copied_a_clock": 16.0, "start": 1500.0}
 MOST = {"bytes_a_clock": 64, "boxed_bytes_a_clock": 64}  # what an SM can take in
-LEAST = {"cluster_meeting": 3500}  # two barriers, and the sums' way between SMs
+LEAST = {"cluster_meeting": 2000, "follows": 1000}  # a barrier and the sums' way; a launch
 
 
 class Times:
@@ -33,7 +33,7 @@ class Times:
             f = line.split()
             if len(f) == 13 and not f[0].isdigit():
                 kernels[f[0]] = [int(x) for x in f[1:]]
-            elif len(f) == 9 and f[0].isdigit() and f[4] in kernels:
+            elif len(f) == 10 and f[0].isdigit() and f[4] in kernels:
                 rows[tuple(f[:6])] = f
         rows = list(rows.values())
         self.names = sorted({f[4] for f in rows})
@@ -42,7 +42,9 @@ class Times:
         column = lambda i: np.array([float(f[i]) for f in rows])
         self.m, self.n, self.k = column(0), column(1), column(2)
         self.split, self.slice, self.seconds = column(5), column(6), column(7)
-        self.size = np.array([SIZES[f[3]] for f in rows], float)
+        self.tail = column(9)
+        widened = np.array([f[3].startswith("f8") and "_f8_" not in f[4] for f in rows])
+        self.size = np.where(widened, 2.0, [SIZES[f[3]] for f in rows])
         of = lambda i: np.array([kernels[f[4]][i] for f in rows], float)
         unit, bm, bn, self.bk, self.resident, align, few, self.cluster, self.meets = (
             of(i) for i in range(9))
@@ -52,7 +54,7 @@ class Times:
         self.boxed = np.array([f[4].startswith("wgmma_") for f in rows])
         loose = self.k * self.size % 16 != 0
         row = np.ceil(self.k * self.size / 16) * 16
-        self.copied = np.where(loose & (align == 16), (self.m + self.n) * row, 0)
+        self.copied = np.where(loose & (align == 16) | widened, (self.m + self.n) * row, 0)
         self.group_by_product([tuple(f[:4]) for f in rows])
         self.make_terms()
 
@@ -73,6 +75,9 @@ class Times:
         met = np.ceil(blocks / self.split / clusters)
         self.rounds = np.where((self.split > 1) & (self.meets > 0), met, self.rounds)
         self.each = np.maximum(self.each, self.rounds)
+        last = self.rounds - 1 + 1 / np.maximum(self.tail, 1)
+        self.rounds = np.where(self.tail > 0, last, self.rounds)
+        self.each = np.where(self.tail > 0, last, self.each)
         self.begun = np.where(self.boxed & (self.split == 1), 1, self.rounds)
         self.steps = np.ceil(self.slice / self.bk)
         self.turns = self.rounds * self.steps
@@ -100,7 +105,8 @@ class Times:
                            launch + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)
         clocks += self.parted * (c["meeting"] + self.partials / c["bytes_a_clock"] + self.split *
                                  (c["each_part"] + c["part_output"] * self.bm * self.bn))
-        clocks += self.met * c["cluster_meeting"]
+        clocks += (self.met | (self.tail > 0)) * c["cluster_meeting"]
+        clocks += (self.tail > 0) * (fixed + c["follows"])
         return (clocks + c["start"]) / CLOCK
 
     def regrets(self, predicted):

@@ -73,12 +73,13 @@ static lo_product set_at(const trial *t, int64_t *at) {
   a.w = place(bench_type_w(t->type), r->n, r->k, t->pool, at);
   a.bias = place(bench_type_bias(t->type), 1, r->n, t->pool, at);
   a.y = place(bench_type_y(t->type), r->m, r->n, t->pool, at);
-  if (t->type->size == 1) {
+  if (bench_element(t->type) == LAYEROPS_I8 || bench_element(t->type) == LAYEROPS_U8) {
     a.scale_x = place(f32, 1, 1, scales, &none[0]);
     a.scale_w = place(f32, 1, r->n < SCALES ? r->n : 1, scales, &none[1]);
     a.scale_y = place(f32, 1, 1, scales, &none[2]);
   }
   if (t->type->truncation > 0) a.flags = LAYEROPS_ALLOW_TF32;
+  if (t->type->fast) a.flags |= LAYEROPS_FAST_ACCUM;
   lo_product p;
   lo_product_linear(&a, &p);
   return p;
@@ -186,10 +187,11 @@ static bool run_row(trial *t, lo_cuda_plan *plans) {
     double seconds = measure(t, &plans[i], best);
     if (seconds < 0) return fail(plans[i].kernel->name);
     if (!(best > 0) || seconds < best) best = seconds;
-    printf("%lld %lld %lld %s %s %d %lld %.4g %.0f\n", (long long)p.m, (long long)p.n,
+    printf("%lld %lld %lld %s %s %d %lld %.4g %.0f %d\n", (long long)p.m, (long long)p.n,
            (long long)p.k, t->type->name, plans[i].kernel->name, plans[i].split,
            (long long)plans[i].slice, seconds,
-           lo_cuda_cost(lo_cuda(ctx), &p, plans[i].kernel, plans[i].split, plans[i].slice));
+           lo_cuda_cost(lo_cuda(ctx), &p, plans[i].kernel, plans[i].split, plans[i].slice),
+           plans[i].tail.split);
   }
   return true;
 }

@@ -526,7 +526,7 @@ LO_FN void lo_finish(const lo_ending &end, const lo_columns<V> &c, Sum (&sums)[N
   else
     LO_EACH_ELEMENT z[n][v] = __fmaf_rn(end.alpha, z[n][v], c.bias[v]);
   if (STRAIGHT || !(end.ends & LO_END_ACTIVATION))
-    LO_EACH_ELEMENT z[n][v] = lo_at_least(z[n][v], floor);
+    LO_EACH_ELEMENT z[n][v] = lo_not_below(z[n][v], floor);
   else
     lo_activate_all(end.e.activation, z, end.e.slope);
   if (rare) lo_behind<N, V, STEP>(end, z, at);

@@ -23,9 +23,9 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
   static constexpr bool HANDS_ON = TALL * BN >= 256;
   static constexpr int WORKERS = 128 * GROUPS, THREADS = WORKERS + (HANDS_ON ? 128 : 32);
   static constexpr int A = BM * 128, STAGE = (BM + BN) * 128;
-  /* Of a group: its columns, its rows' sums by each warp. */
+  /* Of a group: its columns, its rows' sums by each warp, and where each turns what it stores. */
   static constexpr int ROWS = 64 * TALL, COLUMNS = sizeof(lo_tile_columns<BN, true>);
-  static constexpr int SIDE = COLUMNS + ROWS * 4 * 4;
+  static constexpr int TURNS = COLUMNS + ROWS * 4 * 4, SIDE = TURNS + 4 * 2 * 1024;
   static_assert(COLUMNS % 16 == 0, "alignment");
   static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + 16 + STAGES * 16;
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
@@ -111,6 +111,7 @@ struct lo_wgmma_core {
   static constexpr int OUT = type::OUT, OUT2 = type::OUT2;
   static constexpr int ELEMENT = type::ELEMENT, BK = 128 / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::WORKERS, STAGE = T::STAGE;
+  static constexpr int TALL = T::TALL;
   typedef lo_wgmma_ring<T> ring_t;
 
   /* ---- The copying warp's one thread. Lines along k come in one box, others a panel at a time. */
@@ -415,28 +416,27 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     for (int e = 0; e < 16; e++) s[e] = sum[e];
   }
 
-  /* Where number i of the warp's sixteens belongs. */
-  __device__ __forceinline__ lo_wgmma_spot spot(int i) const {
-    int column = i % (T::BN / 32) * 32;
-    int row = core.first_row(i / (T::BN / 32)) + threadIdx.x % 32 / 4;
-    return {at.row0 + row, at.col0 + column, column, lo_left(p.m, at.row0 + row, 16)};
-  }
-  __device__ __forceinline__ void end() const {
-    lo_wgmma_ends<Core, columns_t>::template run<T::SIXTEENS>(
-        p, lo_ending_of(p.e, at.l, false), columns,
-        [&](sum_t(&s)[16], int number) {
+  template <bool PARTS> __device__ __forceinline__ void end() const {
+    unsigned turns = (unsigned)__cvta_generic_to_shared((char *)&columns + T::TURNS);
+    lo_wgmma_ends<Core, columns_t, PARTS> ends = {p,
+                                                  lo_ending_of(p.e, at.l, false),
+                                                  columns,
+                                                  turns + threadIdx.x / 32 % 4 * 2 * LO_WGMMA_TURN,
+                                                  at.row0 + core.first_row(0) + threadIdx.x % 32 / 4,
+                                                  at.col0,
+                                                  lo_left(p.n, at.col0, T::BN)};
+    ends.run([&](sum_t(&s)[16], int number) {
 #pragma unroll
-          for (int i = 0; i < T::SIXTEENS; i++)
-            if (i == number)
+      for (int i = 0; i < T::SIXTEENS; i++)
+        if (i == number)
 #pragma unroll
-              for (int e = 0; e < 16; e++)
-                s[e] = core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16 + e];
-          if (p.split == 1) return true;
-          if (owner_of(number) != blockIdx.y) return false;
-          add_parts(s, number);
-          return true;
-        },
-        [&](int number) { return spot(number); });
+          for (int e = 0; e < 16; e++)
+            s[e] = core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16 + e];
+      if (!PARTS) return true;
+      if (owner_of(number) != blockIdx.y) return false;
+      add_parts(s, number);
+      return true;
+    });
   }
   /* The rows' sums: over the warps, then over the parts, by the first block. */
   __device__ __forceinline__ void end_rows() const {
@@ -466,8 +466,10 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     if (p.split > 1) {
       lo_cluster_wait();
       exchange();
+      end<true>();
+    } else {
+      end<false>();
     }
-    end();
     if (TRANS_A && p.split > 1 && p.e.row_sum.p) lo_cluster_sync(); /* rows are stored */
     if (sum) end_rows();
   }

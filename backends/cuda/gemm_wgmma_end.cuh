@@ -125,7 +125,7 @@ LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&
     lo_wgmma_activate<KIND>(z, 0.0f);
   } else if (KIND >= 0 || !(end.ends & LO_END_ACTIVATION)) {
 #pragma unroll
-    for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_at_least(z[i / 4][i % 4], floor);
+    for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_not_below(z[i / 4][i % 4], floor);
   } else if (end.e.activation == LO_ACT_GELU) {
     lo_wgmma_activate<LO_ACT_GELU>(z, end.e.slope);
   } else {
@@ -137,22 +137,43 @@ LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&
   else
     lo_divide_floats(columns.divisor, z);
 }
-/* and storing it: 8 neighbours at once, of 16 bits */
+/* and storing it: 8 neighbours at once, of 16 bits, turned by a warp's own KB of shared memory. Its
+ * lines of four chunks of 16 bytes are swizzled, so that eight lines of a chunk and two whole lines
+ * find all banks. */
+#define LO_WGMMA_TURN 1024
 template <bool BF16>
-LO_FN void lo_wgmma_store_wide(const lo_ending &end, const float (&z)[4][4], int left,
-                               const lo_wgmma_spot &at) {
-  int q = threadIdx.x % 4;
-  unsigned short *c = (unsigned short *)end.to + at.row * end.stride + at.col + 8 * q;
+LO_FN void lo_wgmma_turn(unsigned turn, const float (&z)[4][4], uint4 (&lines)[2]) {
+  int lane = threadIdx.x % 32;
+  unsigned put = turn + lane % 8 * 64 + (lane / 8 ^ lane % 8 / 2) * 16;
+  unsigned get = turn + lane / 4 * 64 + (lane % 4 ^ lane / 4 / 2) * 16;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     const float(&a)[4] = z[2 * h], (&b)[4] = z[2 * h + 1];
     uint2 low = lo_to_16x4(make_float4(a[0], a[1], a[2], a[3]), BF16);
     uint2 high = lo_to_16x4(make_float4(b[0], b[1], b[2], b[3]), BF16);
-    unsigned w[4] = {low.x, low.y, high.x, high.y};
-    lo_turn_words(w);
-    if (8 * h < at.rows && 8 * q < left)
-      lo_store_words(c + 8 * h * end.stride, make_uint4(w[0], w[1], w[2], w[3]));
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                     put + h * 512),
+                 "r"(low.x), "r"(low.y), "r"(high.x), "r"(high.y)
+                 : "memory");
   }
+  __syncwarp();
+#pragma unroll
+  for (int h = 0; h < 2; h++)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(lines[h].x), "=r"(lines[h].y), "=r"(lines[h].z), "=r"(lines[h].w)
+                 : "r"(get + h * 512)
+                 : "memory");
+}
+template <bool BF16>
+LO_FN void lo_wgmma_store_wide(const lo_ending &end, unsigned turn, const float (&z)[4][4],
+                               int left, const lo_wgmma_spot &at) {
+  int q = threadIdx.x % 4;
+  unsigned short *c = (unsigned short *)end.to + at.row * end.stride + at.col + 8 * q;
+  uint4 lines[2];
+  lo_wgmma_turn<BF16>(turn, z, lines);
+#pragma unroll
+  for (int h = 0; h < 2; h++)
+    if (8 * h < at.rows && 8 * q < left) lo_store_words(c + 8 * h * end.stride, lines[h]);
 }
 /* or of 8, both rows in one turn, */
 LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
@@ -216,61 +237,84 @@ LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], in
             make_float2(z[2 * h + i / 2][i % 2 * 2], z[2 * h + i / 2][i % 2 * 2 + 1]);
 }
 
-/* COUNT sixteens of a lane, one after the other: sums(s, i) are number i's, or it is not this one's
- * to end; spot(i): where they belong. Short ends of floats are in line, others in a loop. */
-template <class Core, class Columns> struct lo_wgmma_ends {
+/* A lane's sixteens, one after the other, along the columns first. sums(s, i): number i's; false
+ * where it is not this one's to end. turn: two KB of the warp's own. Short ends of floats are in
+ * line, others in a loop; PARTS: of k, little code. */
+template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
+  static constexpr int WIDE = Core::BN / 32, COUNT = Core::TALL * WIDE;
+  const lo_cu_gemm &p;
+  const lo_ending end;
+  const Columns &columns;
+  unsigned turn;
+  lo_i64 row, col; /* of the lane in the first of them */
+  int left;        /* columns of the tile */
+
   /* Eight neighbours of C that begin where 8 divides the column may be moved at once (of f32: two
    * by two). */
-  static __device__ __forceinline__ bool is_wide(const lo_cu_gemm &p) {
+  __device__ __forceinline__ bool is_wide() const {
     const lo_cu_output &c = p.e.c;
     if (c.type == LO_TYPE_F32) return c.quads && p.n % 8 == 0;
     lo_i64 bytes = lo_bytes_of(c.type, c.stride | c.batch_stride) | (lo_i64)c.p;
     return p.n % 8 == 0 && (bytes & (lo_bytes_of(c.type, 8) - 1)) == 0;
   }
-  template <int KIND, int TYPE, int COUNT, class Sums, class Spot>
-  static __device__ __forceinline__ void straight(const lo_cu_gemm &p, const lo_ending &end,
-                                                  const Columns &columns, Sums sums, Spot spot) {
+  __device__ __forceinline__ lo_wgmma_spot spot(int i) const {
+    lo_i64 at = row + i / WIDE * 64;
+    return {at, col + i % WIDE * 32, i % WIDE * 32, lo_left(p.m, at, 16)};
+  }
+  template <int KIND, int TYPE, class Sums> __device__ __forceinline__ void straight(Sums sums) {
+    char *c = NULL;
+    int rows = 0, q = threadIdx.x % 4, mine = left - (TYPE == LO_TYPE_F32 ? 0 : 8 * q);
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
+      if (i % WIDE == 0) { /* where the lane stores */
+        lo_i64 at = row + i / WIDE * 64;
+        rows = lo_left(p.m, at, 16);
+        c = end.to + lo_bytes_of(TYPE, at * end.stride + col + q * (TYPE == LO_TYPE_F32 ? 2 : 8));
+      }
       sum_t s[16];
       float z[4][4];
       if (!sums(s, i)) continue;
-      lo_wgmma_spot at = spot(i);
-      int left = lo_left(p.n, at.col, 32);
-      lo_wgmma_short<KIND>(end, columns, z, s, at);
-      if (TYPE == LO_TYPE_F32)
-        lo_wgmma_store_pairs(end, z, left, at);
-      else
-        lo_wgmma_store_wide<TYPE == LO_TYPE_BF16>(end, z, left, at);
+      int column = i % WIDE * 32;
+      lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * 64, 0, column, rows});
+      char *to = c + lo_bytes_of(TYPE, column);
+      if (TYPE == LO_TYPE_F32) {
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+          if (k / 4 * 8 < rows && column + k % 4 * 8 < mine)
+            *(float2 *)(to + 4 * (k / 4 * 8 * end.stride + k % 4 * 8)) =
+                make_float2(z[k / 2][k % 2 * 2], z[k / 2][k % 2 * 2 + 1]);
+      } else {
+        uint4 lines[2];
+        lo_wgmma_turn<TYPE == LO_TYPE_BF16>(turn + i % 2 * LO_WGMMA_TURN, z, lines);
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+          if (8 * h < rows && column < mine) lo_store_words(to + 16 * h * end.stride, lines[h]);
+      }
     }
   }
   /* Whether it was such an end, of a C of that type. */
-  template <int TYPE, int COUNT, class Sums, class Spot>
-  static __device__ __forceinline__ bool is_short(const lo_cu_gemm &p, const lo_ending &end,
-                                                  const Columns &columns, Sums sums, Spot spot) {
-    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && !Core::OUT2; /* little code */
+  template <int TYPE, class Sums> __device__ __forceinline__ bool is_short(Sums sums) {
+    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && !Core::OUT2 && !PARTS; /* little code */
     constexpr int GELU = TYPE == LO_TYPE_BF16 ? LO_ACT_GELU_BF16 : LO_ACT_GELU_F16;
     int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
     if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
     if (!ends)
-      straight<LO_ACT_RELU, TYPE, COUNT>(p, end, columns, sums, spot);
+      straight<LO_ACT_RELU, TYPE>(sums);
     else if (ACTIVATES && end.e.activation == GELU)
-      straight<GELU, TYPE, COUNT>(p, end, columns, sums, spot);
+      straight<GELU, TYPE>(sums);
     else if (ACTIVATES && end.e.activation == LO_ACT_SILU_16)
-      straight<LO_ACT_SILU_16, TYPE, COUNT>(p, end, columns, sums, spot);
+      straight<LO_ACT_SILU_16, TYPE>(sums);
     else
       return false;
     return true;
   }
-  template <int COUNT, class Sums, class Spot>
-  static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_ending &end,
-                                             const Columns &columns, Sums sums, Spot spot) {
-    bool wide = is_wide(p);
+  template <class Sums> __device__ __forceinline__ void run(Sums sums) {
+    bool wide = is_wide();
     if constexpr (Core::OUT != 0)
-      if (wide && is_short<Core::OUT, COUNT>(p, end, columns, sums, spot)) return;
+      if (wide && is_short<Core::OUT>(sums)) return;
     if constexpr (Core::OUT2 != 0)
-      if (wide && is_short<Core::OUT2, COUNT>(p, end, columns, sums, spot)) return;
+      if (wide && is_short<Core::OUT2>(sums)) return;
 #pragma unroll 1
     for (int i = 0; i < COUNT; i++) {
       sum_t s[16];
@@ -282,18 +326,18 @@ template <class Core, class Columns> struct lo_wgmma_ends {
         continue;
       }
       float z[4][4];
-      int left = lo_left(p.n, at.col, 32);
+      int here = left - at.column;
       lo_wgmma_short<-1>(end, columns, z, s, at);
       if (!wide)
-        lo_wgmma_store(end, z, left, at);
+        lo_wgmma_store(end, z, here, at);
       else if (end.type == LO_TYPE_F32)
-        lo_wgmma_store_pairs(end, z, left, at);
+        lo_wgmma_store_pairs(end, z, here, at);
       else if (Columns::SCALED && end.type >= LO_TYPE_I8)
-        lo_wgmma_store_bytes(end, z, left, at);
+        lo_wgmma_store_bytes(end, z, here, at);
       else if (end.type == LO_TYPE_BF16)
-        lo_wgmma_store_wide<true>(end, z, left, at);
+        lo_wgmma_store_wide<true>(end, turn + i % 2 * LO_WGMMA_TURN, z, here, at);
       else
-        lo_wgmma_store_wide<false>(end, z, left, at);
+        lo_wgmma_store_wide<false>(end, turn + i % 2 * LO_WGMMA_TURN, z, here, at);
     }
   }
 };

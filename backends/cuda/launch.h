@@ -16,7 +16,8 @@ typedef struct lo_cu_grid {
   unsigned threads;
   unsigned shared;               /* bytes of dynamic shared memory */
   unsigned cluster_x, cluster_y; /* blocks of a cluster, from Hopper on; 0: none */
-  int follows; /* lo_cu_launch's: it may start before the launch before it has ended */
+  int alone;   /* it must not begin before the launch before it has ended */
+  int follows; /* lo_cu_launch's: it may */
 } lo_cu_grid;
 
 /* Launches without touching the thread's last error. `params` points to the kernel's one argument,

@@ -97,7 +97,8 @@ static layerops_status launch_tiles(layerops_context *ctx, const lo_cuda_plan *p
     int64_t left = end - g->tile0;
     lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID,
                        .y = g->split,
-                       .z = g->batch < 65535 ? g->batch : 65535};
+                       .z = g->batch < 65535 ? g->batch : 65535,
+                       .alone = plan->alone};
     const lo_cuda_kernel *k = plan->kernel;
     g->tile1 = g->tile0 + grid.x;
     LO_TRY(lo_cuda_check(ctx, k->run(k->number, plan->kind, g, grid, lo_cuda(ctx)->stream), what));

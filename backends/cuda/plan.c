@@ -213,6 +213,17 @@ static void keep_cheapest(void *user, int split, int64_t slice, double cost) {
   c->slice = slice;
 }
 
+/* Blocks that come while others are still there fill SMs unevenly. Where they are too few for all
+ * SMs and run long, that costs more than waiting for the launch before does. */
+static bool is_alone(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k,
+                     int split, int64_t slice) {
+  const double long_clocks = 25000;
+  int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn) * p->batch;
+  int64_t blocks = tiles * split * (k->cluster ? k->cluster : 1);
+  return 5 * blocks < 4 * (int64_t)s->device->sms &&
+         lo_cuda_cost(s, p, k, split, slice) > long_clocks;
+}
+
 static void fill_plan(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k,
                       int split, int64_t slice, lo_cuda_plan *plan) {
   int kinds = kinds_of(p) & k->kinds;
@@ -224,6 +235,7 @@ static void fill_plan(const lo_cuda_state *s, const lo_product *p, const lo_cuda
     plan->bm = k->bn;
     plan->bn = k->bm;
   }
+  plan->alone = is_alone(s, p, k, split, slice);
   if (split > 1 && !k->meets) plan->bytes = scratch_bytes(p, k, split, &plan->partial_bytes);
   int64_t copies = lo_cuda_copy_bytes(p, k);
   if (!copies) return;

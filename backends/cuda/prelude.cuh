@@ -104,6 +104,16 @@ LO_FN float lo_act(int kind, float z, float slope) {
 
 #define LO_INFINITY __int_as_float(0x7f800000)
 
+/* ReLU where `floor` is 0, nothing where it is -infinity; NaN stays NaN. */
+LO_FN float lo_not_below(float z, float floor) {
+#if __CUDA_ARCH__ >= 800
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(z), "f"(floor));
+  return y;
+#endif
+  return lo_at_least(z, floor);
+}
+
 /* ---- 16-bit storage. Turing has no bf16 instructions, so the bits are moved by hand. */
 LO_FN float lo_from_f16(unsigned short h) {
   float f;

@@ -92,7 +92,7 @@ int lo_cu_launch_(const void *kernel, lo_cu_grid grid, const void *params, size_
   void *arguments[] = {(void *)params};
   const unsigned declared = 8 * 1024; /* at most */
   int error = grid.shared > 48 * 1024 - declared ? allow_shared(kernel, grid.shared) : 0;
-  if (!error) error = follows(&grid.follows);
+  if (!error && !grid.alone) error = follows(&grid.follows);
   if (error) return error;
   if (keeper) keep(kernel, grid, params, bytes);
   cudaLaunchAttribute attributes[2] = {};

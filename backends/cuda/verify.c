@@ -23,7 +23,7 @@ typedef struct sampling {
   float *lines;                         /* there: 2 SAMPLES of k: rows of op(A), columns of op(B) */
   float *host_lines, *host_sums;
   void *host_rows; /* SAMPLES rows of C */
-  double tf32;     /* what TF32 takes from a product, relatively */
+  double lost; /* what TF32, or tensor cores that keep fewer digits, take from a sum, relatively */
   int compared;
 } sampling;
 
@@ -127,7 +127,7 @@ static bool right(sampling *s, double got, double sum, double size) {
   s->compared++;
   if (integers(s->p)) return got == sum;
   double k = (double)s->p->k, units = lo_sum_steps(s->p->a.type, s->p->k) + 1;
-  return fabs(got - sum) <= units * 0x1p-24 * size + s->tf32 * size + 4 * k * FLT_MIN;
+  return fabs(got - sum) <= units * 0x1p-24 * size + s->lost * size + 4 * k * FLT_MIN;
 }
 
 static bool compare_entry(sampling *s, int i, int j, char *why, size_t why_size) {
@@ -189,7 +189,10 @@ layerops_status lo_cuda_verify(layerops_context *ctx, const lo_product *p, const
                                char *memory, lo_cuda_verdict *verdict, char *why, size_t why_size) {
   sampling s = {.ctx = ctx, .p = p};
   /* TF32 keeps 10 digits of each factor: cut off, 2^-10 of it, and twice that of the product. */
-  s.tf32 = plan->kind == LO_KIND_TF32 ? 0x1p-9 : 0;
+  s.lost = plan->kind == LO_KIND_TF32 ? 0x1p-9
+           : plan->kind & (LO_KIND_F8 | LO_KIND_F8_FAST)
+               ? lo_f8_steps(p->k, plan->kind == LO_KIND_F8_FAST) * 0x1p-24
+               : 0;
   make_plain(&s);
   layerops_status status = verify(&s, plan, memory, verdict, why, why_size);
   cudaFree(s.memory);

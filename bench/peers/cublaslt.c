@@ -1,7 +1,7 @@
 /* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept, as
    warm or cold as the row is measured; bias, ReLU and GELU (its tanh form) in its own epilogue, the
    activations that it lacks in one more kernel. 8-bit integers: a matmul to int32, and one kernel
-   that scales, adds the bias, activates and rounds to 8 bits. */
+   that scales, adds the bias, activates and rounds to 8 bits. 8-bit floats end in bf16. */
 #include <config.h>
 
 #include <cublasLt.h>
@@ -25,14 +25,17 @@ struct type {
   const char *name;
   cudaDataType_t in, out, scale;
   cublasComputeType_t compute;
+  int8_t fast; /* sums of 8-bit floats */
 };
 
 static const struct type types[] = {
-    {"f32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-    {"tf32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32},
-    {"f16", CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-    {"bf16", CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-    {"int8", CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
+    {"f32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0},
+    {"tf32", CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, 0},
+    {"f16", CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0},
+    {"bf16", CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0},
+    {"int8", CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 0},
+    {"f8e4m3", CUDA_R_8F_E4M3, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, 0},
+    {"f8e4m3:fast", CUDA_R_8F_E4M3, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F, 1},
 };
 
 enum { NONE, RELU, LEAKY_RELU, GELU, GELU_TANH };
@@ -85,6 +88,7 @@ static bool describe(struct state *s, struct product *p, int64_t n, int64_t k) {
   return !cublasLtMatmulDescCreate(&p->operation, t->compute, t->scale) &&
          set(p, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) &&
          set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) &&
+         (!t->fast || set(p, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &t->fast, sizeof t->fast)) &&
          !cublasLtMatrixLayoutCreate(&p->w, t->in, uk, un, k) &&
          !cublasLtMatrixLayoutCreate(&p->x, t->in, uk, rows, k) &&
          !cublasLtMatrixLayoutCreate(&p->y, t->out, un, rows, n);
@@ -95,7 +99,8 @@ static bool finish(struct state *s, const struct product *p, const struct bench_
   if (s->sums)
     return bench_cuda_requantise(s->sums, step->y, p->m, p->n, s->layer.scale_x, step->scale_w,
                                  step->bias, s->layer.scale_y, s->layer.row->activation, stream);
-  return !s->after || bench_cuda_activation(step->y, p->m * p->n, s->layer.dtype, s->after, stream);
+  const char *y = s->type->out == CUDA_R_16BF ? "bf16" : s->layer.dtype;
+  return !s->after || bench_cuda_activation(step->y, p->m * p->n, y, s->after, stream);
 }
 
 static bool call(struct state *s, const struct bench_step *step, int way) {
@@ -252,7 +257,7 @@ static const char *build(struct state *s) {
 static const char *prepare(struct state *s) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, s->layer.dtype)) s->type = &types[i];
-  if (!s->type || s->layer.pattern) return "its product is dense, of f32, tf32, f16, bf16 or int8";
+  if (!s->type || s->layer.pattern) return "its product is dense, of f32, tf32, f16, bf16, int8 or f8e4m3";
   if (!s->layer.list || !s->layer.list->stream) return "its adapter measures recorded calls";
   return build(s);
 }

@@ -75,6 +75,7 @@ static void bound(cf_session *s, const layer *l, operands *o) {
     if (!isfinite(z)) bounds[i] = CF_U * (16 + 2 * residual); /* what is finite then is within 1 */
     if (o->preact) cf_bound(s, o->preact)[i] = CF_U * steps * z + lost;
   }
+  if (!o->residual) cf_add_short(s, o->y, l->activation);
   cf_add_store(s, o->y);
   if (o->preact) cf_add_store(s, o->preact);
 }

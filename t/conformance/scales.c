@@ -132,6 +132,7 @@ static void bound(cf_session *s, const layer *l, operands *o) {
     bounds[n] = (error + 2 * CF_U * (z + residual)) / each(o->scale_y, 0, 1);
     if (o->preact) cf_bound(s, o->preact)[n] = CF_U * steps * z + lost;
   }
+  if (!o->residual) cf_add_short(s, o->y, l->activation);
   cf_add_store(s, o->y);
   if (o->preact) cf_add_store(s, o->preact);
 }

@@ -178,6 +178,7 @@ layerops_type cf_wide(layerops_type type);
 double cf_flushed(layerops_type type, int64_t k, double x, double w);
 double cf_lipschitz(layerops_activation kind, double slope);
 double cf_activation_error(layerops_activation kind, double z, double y);
+void cf_add_short(cf_session *s, cf_operand *o, layerops_activation kind);
 double cf_derivative_error(layerops_activation kind, double saved, double slope);
 /* sum |op(a)| |op(b)| of each element of a product, batch x m x n. Valid until cf_end. */
 double *cf_magnitudes(cf_session *s, const cf_operand *a, int trans_a, const cf_operand *b,

@@ -185,6 +185,17 @@ double *cf_bound(cf_session *s, cf_operand *o) {
   return o->bound;
 }
 
+/* What is stored with 16 bits or less may have a shorter GELU or SiLU: within 2^-17 of the result in
+ * f16, 2^-12 else (backends/cuda/prelude.cuh), an eighth of bf16's rounding. */
+void cf_add_short(cf_session *s, cf_operand *o, layerops_activation kind) {
+  double *expected = cf_read(s, o, CF_REFERENCE), *bound = cf_bound(s, o);
+  double error = o->shape.type == LAYEROPS_F16 ? 0x1p-17 : 0x1p-12;
+  bool shorter = kind == LAYEROPS_GELU || kind == LAYEROPS_SILU;
+  if (s->on_host || o->shape.type == LAYEROPS_F32 || !shorter) return;
+  for (int64_t n = 0; n < o->count; n++)
+    if (isfinite(expected[n])) bound[n] += error * fabs(expected[n]);
+}
+
 void cf_add_store(cf_session *s, cf_operand *o) {
   double *expected = cf_read(s, o, CF_REFERENCE), *bound = cf_bound(s, o);
   for (int64_t n = 0; n < o->count; n++)
