@@ -61,8 +61,10 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
       lo_copy_wait<STAGES - 2>();
+      LO_DELAY(COPY);
       lo_barrier_sync(COPIED, PRODUCERS);
       fill(p, base + write * T::STAGE, a, b);
+      LO_DELAY(EMPTY);
       if (s >= SETS) lo_barrier_sync(EMPTY + set, THREADS);
 #pragma unroll
       for (int item = 0; item < T::template items<PRODUCERS>(); item++)
@@ -71,6 +73,7 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
 #if __CUDA_ARCH_FEAT_SM90_ALL
       lo_wgmma_publish();
 #endif
+      LO_DELAY(FULL);
       lo_barrier_arrive(FULL + set, THREADS);
       write = write + 1 == STAGES ? 0 : write + 1;
       read = read + 1 == STAGES ? 0 : read + 1;
@@ -106,8 +109,10 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
     int set = 0;
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
+      LO_DELAY(FULL);
       lo_barrier_sync(FULL + set, THREADS);
       multiply(parts + set * T::PARTS);
+      LO_DELAY(RELEASE);
       if (s + SETS < steps) lo_barrier_arrive(EMPTY + set, THREADS);
 #pragma unroll
       for (int i = 0; i < EACH; i++) acc[i] = __fadd_rn(acc[i], step[i]);
@@ -151,7 +156,9 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
     constexpr int QUADS = BN / 4;
     const float *rows = (const float *)shared;
     if (!produces()) lay_down(shared, (threadIdx.x - PRODUCERS) / 32);
+    LO_DELAY(CLUSTER);
     lo_cluster_sync();
+    LO_DELAY(END);
 #pragma unroll 1
     for (int v = threadIdx.x; v / QUADS * split + (int)blockIdx.y < BM; v += THREADS) {
       int line = v / QUADS * split + blockIdx.y, quad = v % QUADS * 4;
@@ -167,6 +174,7 @@ template <int BM_, int BN_, int STAGES_, bool TRANS_A, bool TRANS_B> struct lo_t
         sum += lo_cluster_word((unsigned)__cvta_generic_to_shared(row_sums + r), i);
       each_row(r, sum);
     }
+    LO_DELAY(LEAVE);
     lo_cluster_sync();
 #endif
   }

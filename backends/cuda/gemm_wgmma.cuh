@@ -134,7 +134,9 @@ struct lo_wgmma_core {
 #pragma unroll 1
     for (int s = 0, k = at.k0; s < steps; s++, k += BK, ring.next()) {
       unsigned stage = ring.stage(), full = ring.full();
+      LO_DELAY(EMPTY);
       lo_mbarrier_wait(ring.empty(), ring.parity ^ 1);
+      LO_DELAY(COPY);
       lo_mbarrier_arrive_expect(full, T::STAGE);
       copy<!TRANS_A, BM, false>(stage, p.a, full, row, k, la);
       copy<TRANS_B, SHARE, (T::CLUSTER > 1)>(stage + T::A + rank * (SHARE * 128), p.b, full, col, k,
@@ -189,6 +191,7 @@ struct lo_wgmma_core {
   }
   /* A warp has read a stage. */
   static __device__ __forceinline__ void release(const ring_t &ring) {
+    LO_DELAY(RELEASE);
     unsigned lane = threadIdx.x % 32;
     if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(ring.empty());
     if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(ring.empty(), lane);
@@ -204,7 +207,9 @@ struct lo_wgmma_core {
     if constexpr (PROMOTES) {
 #pragma unroll 1
       for (; steps; steps--, ring.next()) {
+        LO_DELAY(FULL);
         lo_mbarrier_wait(ring.full(), ring.parity);
+        LO_DELAY(MULTIPLY);
         multiply_and_add(ring.stage());
         release(ring);
       }
@@ -213,7 +218,9 @@ struct lo_wgmma_core {
     ring_t last = ring;
 #pragma unroll 1
     for (int s = 0; s < steps; s++) {
+      LO_DELAY(FULL);
       lo_mbarrier_wait(ring.full(), ring.parity);
+      LO_DELAY(MULTIPLY);
       multiply(ring.stage(), s);
       beside(ring.stage());
       if (s) {
@@ -392,6 +399,7 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
       for (int j = 0; j < 4; j++)
         lo_cluster_send(to + j * 512, counter, s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]);
     }
+    LO_DELAY(CAME);
     lo_mbarrier_wait(base + CAME, 0);
   }
   /* All parts of sixteen i, of which s is this block's. */
@@ -457,19 +465,27 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
 
   __device__ __forceinline__ void tile(lo_wgmma_ring<T> &ring, int steps) {
     bool sum = TRANS_A && p.e.row_sum.p && at.col0 == 0;
+    LO_DELAY(GROUP);
     lo_group_sync(); /* the tile before has read its columns */
+    LO_DELAY(COLUMNS);
     columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN), threadIdx.x % 128, 128);
     multiply(ring, steps, sum);
+    LO_DELAY(CLUSTER);
     if (p.split > 1) lo_cluster_arrive_relaxed(); /* the stages are read */
+    LO_DELAY(GROUP);
     lo_group_sync();
     shift();
     if (p.split > 1) {
       lo_cluster_wait();
+      LO_DELAY(SEND);
       exchange();
+      LO_DELAY(END);
       end<true>();
     } else {
+      LO_DELAY(END);
       end<false>();
     }
+    LO_DELAY(CLUSTER);
     if (TRANS_A && p.split > 1 && p.e.row_sum.p) lo_cluster_sync(); /* rows are stored */
     if (sum) end_rows();
   }
@@ -487,10 +503,12 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     lo_box_prefetch(&p.a);
     lo_box_prefetch(&p.b);
   }
+  LO_DELAY(START);
   if (threadIdx.x == T::WORKERS && g.split > 1)
     lo_wgmma_worker<Core, T, TRANS_A>::expect_parts(base, g.split);
   if (copies) ring.init();
   if (T::CLUSTER > 1) lo_cluster_sync();
+  LO_DELAY(START);
   lo_follow();
   lo_i64 k0 = blockIdx.y * g.slice, k_count = g.k - k0 < g.slice ? g.k - k0 : g.slice;
   lo_wgmma_place at;
@@ -512,6 +530,7 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     }
     __syncwarp();
   }
+  LO_DELAY(LEAVE);
   /* Nobody leaves while others copy into its memory, arrive or read there. */
   if (T::CLUSTER > 1 || (TRANS_A && g.split > 1 && g.e.row_sum.p)) lo_cluster_sync();
 }

@@ -5,6 +5,11 @@
 
 #include "backends/cuda/prelude.cuh"
 
+/* Where warps meet others: t/cuda/delays.cu has them come late there. */
+#ifndef LO_DELAY
+#define LO_DELAY(where)
+#endif
+
 /* ---- Barriers in shared memory: a phase ends when all arrivals and bytes that are expected came.
  */
 #if __CUDA_ARCH__ >= 900

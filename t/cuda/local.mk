@@ -14,5 +14,17 @@ check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
 %C%_tune_SOURCES = %D%/tune.c t/is.h t/scratch.h
 %C%_tune_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_tune_LDADD = $(inside) $(ZLIB_LIBS) -lm
+# Hopper's main loops compiled again, with delays in them.
+if HAVE_CUDA
+check_LTLIBRARIES = %D%/libdelays.la
+%C%_libdelays_la_SOURCES = %D%/delays.cu %D%/delays.h
+-include %D%/delays.d
+CLEANFILES += %D%/*.d
+check_PROGRAMS += %D%/delays
+%C%_delays_SOURCES = %D%/delays.c t/tap.h
+%C%_delays_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_delays_LDADD = %D%/libdelays.la $(inside) -lm
+endif
+EXTRA_DIST += %D%/delays.c %D%/delays.cu %D%/delays.h
 check_SCRIPTS += %D%/driver.t %D%/headers.t
 EXTRA_DIST += %D%/driver.c
