@@ -259,7 +259,6 @@ enum {
    .boxes = true,                                                                                  \
    .from = 90,                                                                                     \
    .to = 90,                                                                                       \
-   .sliced = true,                                                                                 \
    .fixed = FIXED,                                                                                 \
    .shared = (64 * (GROUPS) * (TALL) + (BN)) * 128 * (STAGES),                                     \
    TIME(BLOCKS, RATE, WAIT),                                                                       \
@@ -383,7 +382,7 @@ const lo_cuda_kernel lo_cuda_kernels[] = {
 #undef X
 #define X(BM, BN, STAGES, BLOCKS, ALIGN, RATE, WAIT, FIXED)                                        \
   {"triple_wgmma_" #BM "x" #BN, TRIPLE_WGMMA, TILE(run_triple, TRIPLE_WGMMA_, BM, BN, 32),         \
-   .align = ALIGN, .sliced = true, .meets = true, .shared = LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES),             \
+   .align = ALIGN, .meets = true, .shared = LO_CU_TRIPLE_WGMMA_BYTES(BM, BN, STAGES),             \
    TIME(BLOCKS, RATE, WAIT), .fixed = FIXED},
   LO_CU_TRIPLE_WGMMA_TILES(X)
 #undef X

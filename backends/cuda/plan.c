@@ -8,6 +8,7 @@
 #include "backends/cuda/plan.h"
 
 enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128, LARGEST_CLUSTER = 8, LARGEST_Z = 65535 };
+enum { HOPPER = 90 };
 #define LARGEST_PARTIAL ((int64_t)256 << 20)
 #define LARGEST_COPIES  ((int64_t)2 << 30)
 
@@ -118,13 +119,51 @@ static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
 }
 
-/* A row's bits must not depend on how many there are: one main loop for all of a kind. */
-static const char *refuses_invariance(layerops_context *ctx, int kinds, const lo_cuda_kernel *k) {
-  int architecture = lo_cuda(ctx)->architecture;
-  int cores =
-      architecture >= 80 ? LO_KIND_F32 | LO_KIND_F16 | LO_KIND_BF16 | LO_KIND_TF32 : LO_KIND_F16;
+/* ---- Batch invariance: a row's bits must not depend on how many there are. So all products that
+ * differ in m alone have one kind and one main loop, whose tiles all sum k in one order. Sums of
+ * integers are exact in any. */
+static bool is_invariant(const lo_product *p) {
+  return p->flags & LAYEROPS_BATCH_INVARIANT && !(kinds_of(p) & LO_KIND_INT8);
+}
+
+static bool is_hoppers(const lo_cuda_kernel *k) {
+  return k->from == HOPPER && k->to == HOPPER;
+}
+
+/* Whether Hopper's kernels take such products, however many rows op(A) has: it must lie as they
+ * want it, since copies of many rows may find no room. */
+static bool hopper_takes(const lo_product *p, int kind) {
+  lo_product two = *p;
+  two.m = two.a.rows = 2; /* the distance of rows counts */
+  if (p->k > LARGEST_SLICE) return false;
+  if (kind == LO_KIND_F32) return true;
+  bool widened = p->b.type != p->a.type && !is_f8(p->a.type);
+  return !p->trans_a && (p->trans_b || kind & (LO_KIND_F16 | LO_KIND_BF16)) &&
+         aligned(&two.a, LO_CUDA_CHUNK) && (widened || aligned(&p->b, LO_CUDA_CHUNK)) &&
+         !refuses_boxes(&two);
+}
+
+/* The fastest kind that takes the product. */
+static int invariant_kind(layerops_context *ctx, const lo_product *p) {
+  int kinds = kinds_of(p), architecture = lo_cuda(ctx)->architecture;
+  int eights[] = {LO_KIND_F8_FAST, LO_KIND_F8};
+  for (int i = 0; i < 2; i++)
+    if (kinds & eights[i] && architecture == HOPPER && hopper_takes(p, eights[i])) return eights[i];
+  if (kinds & LO_KIND_TF32 && architecture >= 80) return LO_KIND_TF32;
+  return kinds & (LO_KIND_F32 | LO_KIND_F16 | LO_KIND_BF16);
+}
+
+static const char *refuses_invariance(layerops_context *ctx, const lo_product *p,
+                                      const lo_cuda_kernel *k) {
+  int architecture = lo_cuda(ctx)->architecture, kind = invariant_kind(ctx, p);
+  int cores = architecture >= 80 ? ~0 : LO_KIND_F16; /* kinds that tensor cores take */
+  bool hopper = architecture == HOPPER && hopper_takes(p, kind);
   if (k->sliced) return "the call asks for batch invariance";
-  return k->unit == LO_UNIT_FMA && kinds & cores ? "tensor cores take all such products" : NULL;
+  if (!(k->kinds & kind)) return "operands of another type take all such products";
+  if (hopper != is_hoppers(k))
+    return hopper ? "Hopper's kernels take all such products"
+                  : "it does not take all such products";
+  return k->unit == LO_UNIT_FMA && kind & cores ? "tensor cores take all such products" : NULL;
 }
 
 static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
@@ -153,8 +192,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
   if (k->boxes) reason = refuses_boxes(p);
   if (k->few) reason = refuses_few(p, k);
   if (!reason && k->direct) reason = refuses_direct(p);
-  if (!reason && p->flags & LAYEROPS_BATCH_INVARIANT)
-    reason = refuses_invariance(ctx, kinds_of(p), k);
+  if (!reason && is_invariant(p)) reason = refuses_invariance(ctx, p, k);
   return reason;
 }
 
@@ -162,7 +200,7 @@ static const char *refuses(layerops_context *ctx, const lo_product *p, const lo_
 static const char *refuses_meeting(const lo_product *p, int split) {
   if (split > LARGEST_CLUSTER) return "a cluster has too few blocks for the parts of k";
   if (p->batch > LARGEST_Z) return "there are more matrices than blocks";
-  return p->flags & LAYEROPS_BATCH_INVARIANT ? "the call asks for batch invariance" : NULL;
+  return is_invariant(p) ? "the call asks for batch invariance" : NULL;
 }
 
 static const char *refuses_split(layerops_context *ctx, const lo_product *p,
@@ -175,7 +213,7 @@ static const char *refuses_split(layerops_context *ctx, const lo_product *p,
   bool needed = p->k > LARGEST_SLICE; /* by k alone, so that a row's bits stay its own */
   if (k->few) return "the kernel takes k whole";
   if (tiles > LO_CUDA_COUNTERS / p->batch) return "there are more tiles than counters";
-  if ((p->flags & LAYEROPS_BATCH_INVARIANT) && !needed) return "the call asks for batch invariance";
+  if (is_invariant(p) && !needed) return "the call asks for batch invariance";
   if (!needed && bytes > LARGEST_PARTIAL) return "the partial products would need too much memory";
   if (ctx->args.workspace && bytes + copies + 512 > ctx->args.workspace->bytes)
     return "the partial products do not fit the user's workspace";
@@ -199,7 +237,7 @@ static const char *for_splits(layerops_context *ctx, const lo_product *p, const 
     if (split > 1 && (reason = refuses_split(ctx, p, k, split))) break;
     last = split;
     each(user, split, slice, lo_cuda_cost(s, p, k, split, slice));
-    if (split > 1 && p->flags & LAYEROPS_BATCH_INVARIANT) break;
+    if (split > 1 && is_invariant(p)) break;
   }
   if (!last && s->forced_split && !reason) return "LAYEROPS_CUDA_KERNEL wants other parts of k";
   return last ? NULL : reason ? reason : "k is beyond the 32-bit counters of a block";
@@ -339,16 +377,17 @@ struct lo_cuda_plans {
   } slots[64];
 };
 
-/* Where a view's rows begin, in bytes, as far as their alignment goes. */
-static uint64_t places_of(const layerops_matrix *m) {
-  uint64_t distances =
-      (m->rows == 1 ? 0 : (uint64_t)m->stride) | (m->batch == 1 ? 0 : (uint64_t)m->batch_stride);
+/* Where a view's rows begin, in bytes, as far as their alignment goes. alone: one row's distance to
+ * the next counts, though there is none. */
+static uint64_t places_of(const layerops_matrix *m, bool alone) {
+  uint64_t distances = (m->rows == 1 && !alone ? 0 : (uint64_t)m->stride) |
+                       (m->batch == 1 ? 0 : (uint64_t)m->batch_stride);
   return (uintptr_t)lo_address(m) | distances * lo_type_bytes(m->type);
 }
 
 /* The alignment of both operands' rows: 1 to 16 bytes. */
 static int64_t alignment_of(const lo_product *p) {
-  uint64_t all = 16 | places_of(&p->a) | places_of(&p->b);
+  uint64_t all = 16 | places_of(&p->a, is_invariant(p)) | places_of(&p->b, false);
   return (int64_t)(all & -all);
 }
 

@@ -292,36 +292,50 @@ static void network_shapes(cf_session *s, layerops_type type) {
   }
 }
 
-/* With the flag, rows have the bits that they have in a batch of 70, wherever they stand in theirs.
- */
-static void batch_invariance(cf_session *s, layerops_type type) {
-  static const int64_t parts[][2] = {{0, 1},  {0, 7},  {3, 1},  {69, 1},
-                                     {16, 2}, {5, 64}, {0, 13}, {40, 30}};
-  enum { M = 70, WIDTH = 65, K = 444 };
-  cf_case(s, "parts of a batch of 70");
-  cf_operand *x = cf_matrix(s, "x", type, M, K, CF_REAL), *w = weights(s, type, WIDTH, K, CF_REAL);
-  cf_operand *bias = cf_matrix(s, "bias", cf_wide(type), 1, WIDTH, CF_REAL);
-  double *whole = NULL;
-  for (int64_t i = -1; i < CF_COUNT(parts); i++) {
-    int64_t row = i < 0 ? 0 : parts[i][0], rows = i < 0 ? M : parts[i][1];
-    cf_operand *y = cf_output(s, "y", LAYEROPS_F32, rows, WIDTH, CF_NAN);
-    layerops_linear_args args = {.x = layerops_slice(cf_on(x, CF_DEVICE), row, rows, 0, K),
+/* With the flag, rows have the bits that they have in the whole batch, wherever they stand in
+ * theirs. */
+static void parts_of_batch(cf_session *s, layerops_type type, int64_t m, int64_t width, int64_t k,
+                           uint32_t flags) {
+  const int64_t parts[][2] = {{0, m},  {0, 1},     {0, 7},      {3, 1},         {m - 1, 1}, {16, 2},
+                              {5, 64}, {0, m / 4}, {m / 2, 30}, {m / 5, m / 2}, {1, m - 1}};
+  bool whole = type == LAYEROPS_I8 || type == LAYEROPS_U8;
+  cf_case(s, "parts of a batch of %" PRId64 ", n=%" PRId64 " k=%" PRId64 " flags=%u", m, width, k,
+          (unsigned)flags);
+  cf_operand *x = cf_matrix(s, "x", type, m, k, whole ? CF_RANGE : CF_REAL);
+  cf_operand *w = whole ? cf_matrix(s, "w", LAYEROPS_I8, width, k, CF_RANGE)
+                        : weights(s, type, width, k, CF_REAL);
+  cf_operand *bias = cf_matrix(s, "bias", whole ? LAYEROPS_F32 : cf_wide(type), 1, width, CF_REAL);
+  double *all = NULL;
+  for (int i = 0; i < CF_COUNT(parts); i++) {
+    int64_t row = parts[i][0], rows = parts[i][1];
+    cf_operand *y = cf_output(s, "y", LAYEROPS_F32, rows, width, CF_NAN);
+    layerops_linear_args args = {.x = layerops_slice(cf_on(x, CF_DEVICE), row, rows, 0, k),
                                  .w = cf_on(w, CF_DEVICE),
                                  .bias = cf_on(bias, CF_DEVICE),
                                  .y = cf_on(y, CF_DEVICE),
                                  .activation = LAYEROPS_GELU,
-                                 .flags = LAYEROPS_BATCH_INVARIANT};
+                                 .flags = LAYEROPS_BATCH_INVARIANT | flags};
     cf_after(s, CF_DEVICE, layerops_linear_forward(s->ctx[CF_DEVICE], &args));
     double *part = cf_read(s, y, CF_DEVICE);
-    if (i < 0) whole = part;
+    if (!all) all = part;
     for (int64_t n = 0; n < y->count; n++)
-      cf_expect(s, part[n] == whole[row * WIDTH + n],
+      cf_expect(s, part[n] == all[row * width + n],
                 "rows %" PRId64 " to %" PRId64 ": element %" PRId64
                 " is %.9g, in the whole batch %.9g",
-                row, row + rows - 1, n, part[n], whole[row * WIDTH + n]);
+                row, row + rows - 1, n, part[n], all[row * width + n]);
     y->made = false; /* the reference was not called */
   }
   cf_end(s);
+}
+
+static void batch_invariance(cf_session *s, layerops_type type) {
+  bool f8 = type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2;
+  uint32_t faster = f8 ? LAYEROPS_FAST_ACCUM : type == LAYEROPS_F32 ? LAYEROPS_ALLOW_TF32 : 0;
+  for (uint32_t flags = 0;; flags = faster) {
+    parts_of_batch(s, type, 70, 65, 444, flags);
+    parts_of_batch(s, type, 520, 392, 448, flags); /* large tiles too, and aligned rows */
+    if (flags == faster) return;
+  }
 }
 
 const cf_check cf_linear_checks[] = {
@@ -335,7 +349,7 @@ const cf_check cf_linear_checks[] = {
     {LAYEROPS_OP_linear_forward, "subnormals", CF_BIT(LAYEROPS_BF16), 0, subnormals},
     {LAYEROPS_OP_linear_forward, "NaN in the bias", CF_FLOATS, 0, relu_of_nan},
     {LAYEROPS_OP_linear_forward, "random shapes", CF_FLOATS, 0, random_shapes},
-    {LAYEROPS_OP_linear_forward, "batch invariance", CF_FLOATS, 0, batch_invariance},
+    {LAYEROPS_OP_linear_forward, "batch invariance", CF_FLOATS | CF_BYTES, 0, batch_invariance},
     {LAYEROPS_OP_linear_forward, "shapes of a network", CF_FLOATS, CF_BIT(CF_TWICE),
      network_shapes},
     CF_PAIRS(LAYEROPS_OP_linear_forward, "edges of tiles", 0, tile_edges),
