@@ -242,7 +242,7 @@ bool bench_peaks_plan_cuda(struct bench_peaks *peaks, int device) {
   if (architecture > limit) architecture = limit;
   for (int i = 0; cuda_peaks[i].what; i++) {
     const struct cuda_peak *p = &cuda_peaks[i];
-    if (p->architecture > architecture) continue;
+    if (architecture < p->from || architecture > p->to) continue;
     peaks->list[peaks->count++] =
         (struct bench_measured){.what = p->what,
                                 .how = p->how,

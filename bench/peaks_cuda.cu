@@ -3,11 +3,13 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
+#include "backends/cuda/wgmma.cuh"
 #include "bench/peaks_cuda.h"
 
 #define REPEATS       7
 #define CHAINS        8 /* independent accumulators a warp */
 #define STEPS         8192
+#define GROUP_STEPS   2048 /* of wgmma, each through lines of 128 bytes */
 #define MOST_WARPS    16
 #define COPY_THREADS  512
 #define COPY_LOADS    8 /* of 16 bytes, that a thread has under way */
@@ -106,6 +108,11 @@ struct i8_k16 {
   }
 };
 
+struct e4m3_bytes {
+  typedef float sum;
+  static constexpr unsigned mask = 0x87878787, ones = 0x30303030;
+};
+
 /* ---- kernels ---- */
 
 static __device__ unsigned scramble(unsigned x) {
@@ -132,6 +139,49 @@ template <class I> static __global__ void compute(int steps, float *sink) {
   for (int chain = 0; chain < CHAINS; chain++)
     for (int i = 0; i < I::sums; i++) total += (float)c[chain][i];
   if (total == 12345.678f) *sink = total; /* so that nothing is left out */
+}
+
+/* So that sums are not read before they are waited for. */
+static __device__ __forceinline__ void not_before(float &sum) {
+  asm volatile("" : "+f"(sum)::"memory");
+}
+static __device__ __forceinline__ void not_before(int &sum) {
+  asm volatile("" : "+r"(sum)::"memory");
+}
+
+/* wgmma: four warps with 64 x 256 sums, operands as I's but in shared memory. */
+template <int TYPE, class I>
+static __global__ void __launch_bounds__(128) compute_group(int steps, float *sink) {
+#if __CUDA_ARCH_FEAT_SM90_ALL
+  __shared__ __align__(1024) unsigned operands[(64 + 256) * 32];
+  for (int i = threadIdx.x; i < (64 + 256) * 32; i += 128)
+    operands[i] = (scramble(blockIdx.x * 65536 + i) & I::mask) | I::ones;
+  lo_wgmma_publish();
+  __syncthreads();
+  unsigned base = (unsigned)__cvta_generic_to_shared(operands);
+  lo_u64 a = lo_wgmma_operand(base, LO_PANEL), b = lo_wgmma_operand(base + LO_PANEL, LO_PANEL);
+  typename I::sum c[128];
+#pragma unroll
+  for (int i = 0; i < 128; i++) c[i] = 0;
+#pragma unroll 1
+  for (int step = 0; step < steps; step++) {
+    lo_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      lo_wgmma<TYPE, 256, false, true>::run(c, lo_wgmma_further<true>(a, k),
+                                            lo_wgmma_further<true>(b, k), 1);
+    lo_wgmma_commit();
+    lo_wgmma_wait<1>();
+  }
+  lo_wgmma_wait<0>();
+  float total = 0;
+#pragma unroll
+  for (int i = 0; i < 128; i++) {
+    not_before(c[i]);
+    total += (float)c[i];
+  }
+  if (total == 12345.678f) *sink = total;
+#endif
 }
 
 /* Both work on whole slabs. */
@@ -176,6 +226,10 @@ template <class I> static void launch_compute(const work *w) {
   compute<I><<<w->sms, 32 * w->warps>>>(STEPS, (float *)w->sink);
 }
 
+template <int TYPE, class I> static void launch_group(const work *w) {
+  compute_group<TYPE, I><<<w->sms * w->warps / 4, 128>>>(GROUP_STEPS, (float *)w->sink);
+}
+
 static const size_t slab = COPY_LOADS * COPY_THREADS * sizeof(uint4);
 
 static void launch_copy(const work *w) {
@@ -206,30 +260,43 @@ static const struct entry {
 } entries[] = {
 #define COMPUTE(I)                                                                                 \
   { launch_compute<I>, I::operations *CHAINS *STEPS, NULL, 0 }
+#define GROUP(TYPE, I, BYTES)                                                                      \
+  { launch_group<LO_WGMMA_##TYPE, I>, 2.0 * 64 * 256 * 128 / BYTES / 4 * GROUP_STEPS, NULL, 0 }
     COMPUTE(f32_fma),
+    GROUP(F16, f16_k16, 2),
     COMPUTE(f16_k16),
     COMPUTE(f16_k8),
+    GROUP(BF16, bf16_k16, 2),
     COMPUTE(bf16_k16),
+    GROUP(TF32, tf32_k8, 4),
     COMPUTE(tf32_k8),
+    GROUP(S8, i8_k32, 1),
     COMPUTE(i8_k32),
     COMPUTE(i8_k16),
+    GROUP(E4M3_E4M3, e4m3_bytes, 1),
     {launch_read_l2, 0, [](const work *w) { return w->l2 / 2; }, L2_PASSES},
     {launch_copy, 0, [](const work *) { return MEMORY_BYTES; }, MEMORY_PASSES},
     {launch_read, 0, [](const work *) { return MEMORY_BYTES; }, MEMORY_PASSES},
 };
 
+enum { LATER = 1 << 20 };
 extern "C" const struct cuda_peak cuda_peaks[] = {
-    {"f32", "FFMA", "FLOP/s", 75},
-    {"f16", "mma.m16n8k16", "FLOP/s", 80},
-    {"f16", "mma.m16n8k8", "FLOP/s", 75},
-    {"bf16", "mma.m16n8k16", "FLOP/s", 80},
-    {"tf32", "mma.m16n8k8", "FLOP/s", 80},
-    {"int8", "mma.m16n8k32", "OP/s", 80},
-    {"int8", "mma.m8n8k16", "OP/s", 75},
-    {"L2", "read", "B/s", 0},
-    {"memory", "copy", "B/s", 0},
-    {"memory", "read", "B/s", 0},
-    {NULL, NULL, NULL, 0},
+    {"f32", "FFMA", "FLOP/s", 75, LATER},
+    {"f16", "wgmma.m64n256k16", "FLOP/s", 90, 90},
+    {"f16", "mma.m16n8k16", "FLOP/s", 80, LATER},
+    {"f16", "mma.m16n8k8", "FLOP/s", 75, LATER},
+    {"bf16", "wgmma.m64n256k16", "FLOP/s", 90, 90},
+    {"bf16", "mma.m16n8k16", "FLOP/s", 80, LATER},
+    {"tf32", "wgmma.m64n256k8", "FLOP/s", 90, 90},
+    {"tf32", "mma.m16n8k8", "FLOP/s", 80, LATER},
+    {"int8", "wgmma.m64n256k32", "OP/s", 90, 90},
+    {"int8", "mma.m16n8k32", "OP/s", 80, LATER},
+    {"int8", "mma.m8n8k16", "OP/s", 75, LATER},
+    {"f8e4m3", "wgmma.m64n256k32", "FLOP/s", 90, 90},
+    {"L2", "read", "B/s", 0, LATER},
+    {"memory", "copy", "B/s", 0, LATER},
+    {"memory", "read", "B/s", 0, LATER},
+    {NULL, NULL, NULL, 0, 0},
 };
 
 /* The least seconds of several repetitions; 0: the device failed. */

@@ -1,8 +1,8 @@
 #ifndef BENCH_PEAKS_CUDA_H
 #define BENCH_PEAKS_CUDA_H
 
-/* What a CUDA device reaches: multiply-adds of its cores and of mma.sync out of registers, copying
-   and reading of memory, reading of the L2. */
+/* What a CUDA device reaches: multiply-adds of its cores, of mma.sync out of registers and of wgmma
+   out of shared memory, copying and reading of memory, reading of the L2. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ extern "C" {
 struct cuda_peak {
   const char *what; /* as in struct bench_measured; NULL ends the list */
   const char *how, *unit;
-  int architecture; /* the first that has the instruction; 0: a memory */
+  int from, to; /* the architectures that have the instruction; from 0: a memory */
 };
 
 extern const struct cuda_peak cuda_peaks[];

@@ -139,7 +139,7 @@ static int print_measured(const struct bench_peaks *peaks) {
     const struct bench_measured *m = &peaks->list[i];
     char bytes[48] = "";
     if (m->bytes) print_size(bytes, sizeof bytes, (int64_t)m->bytes);
-    if (m->threads <= 1) printf("%-7s %-12s %9s", m->what, m->how, bytes);
+    if (m->threads <= 1) printf("%-7s %-16s %9s", m->what, m->how, bytes);
     if (m->threads) printf("  %d %s", m->threads, m->threads == 1 ? "thread " : "threads");
     printf(" %9.1f G%s", m->value / 1e9, m->unit);
     if (i + 1 == peaks->count || peaks->list[i + 1].threads <= 1) putchar('\n');
