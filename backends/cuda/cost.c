@@ -83,9 +83,11 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   const double output = k->boxes ? 0.376 : 0.309;
   const double ragged = k->boxes ? 0.282 : 0.242; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
-  double sms = s->device->sms, bytes = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
+  double sms = s->device->sms;
+  double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
+  double bytes_b = (double)lo_type_bytes(lo_cuda_type_in(p, &p->b, k));
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
-  if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
+  if (k->few && !lo_cuda_long_a(p, k)) bm = k->bn, bn = k->bm;
   double blocks = (double)lo_ceil_div(p->m, bm * cluster) * cluster *
                   (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
   int resident = lo_cuda_resident(s->architecture, k);
@@ -100,10 +102,11 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * (bm + (double)bn / cluster) * (double)(slice < p->k ? slice : p->k) *
-                 bytes / bytes_a_clock;
-  double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
-                                     (double)p->m * (double)p->n * bytes);
+  double loads = each * (bm * bytes_a + (double)bn * bytes_b / cluster) *
+                 (double)(slice < p->k ? slice : p->k) / bytes_a_clock;
+  double moved =
+      (double)p->batch * (((double)p->m * bytes_a + (double)p->n * bytes_b) * (double)p->k +
+                          (double)p->m * (double)p->n * bytes_a);
   double memory = moved / (sms * rates[row].memory);
   double begun = k->boxes && split == 1 ? 1 : rounds; /* those go on to their next tiles */
   double waits = begun * time.fixed + rounds * steps * time.wait;
