@@ -4,8 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backends/cuda/prelude.cuh"
 #include "backends/cuda/launch.h"
+#include "backends/cuda/widen.cuh"
 
 /* Elements of E (1, 2 or 4 bytes) from byte `first` to `last` of the word at p. */
 template <class E> LO_FN unsigned some_of_word(const char *p, int first, int last) {
@@ -86,13 +86,14 @@ __global__ void __launch_bounds__(256) align_kernel(const __grid_constant__ lo_c
 
 /* Four elements of 8 bits, all of which a 16-bit float holds exactly. */
 LO_FN uint2 widen(unsigned bytes, int type, int bf16) {
-  float f[4];
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    unsigned byte = bytes >> 8 * i & 255;
-    f[i] = type == LO_TYPE_I8 ? (float)(signed char)byte : lo_from_f8(byte, type == LO_TYPE_F8E5M2);
-  }
-  return lo_to_16x4(make_float4(f[0], f[1], f[2], f[3]), bf16);
+  uint2 f16;
+  if (type == LO_TYPE_I8)
+    lo_widen<LO_TYPE_I8, false>(bytes, f16.x, f16.y);
+  else if (type == LO_TYPE_F8E4M3)
+    lo_widen<LO_TYPE_F8E4M3, false>(bytes, f16.x, f16.y);
+  else
+    lo_widen<LO_TYPE_F8E5M2, false>(bytes, f16.x, f16.y);
+  return bf16 ? lo_to_16x4(lo_from_16x4(f16, 0), 1) : f16;
 }
 __global__ void __launch_bounds__(256) widen_kernel(const __grid_constant__ lo_cu_align p) {
   lo_follow();

@@ -42,7 +42,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
-static const double cluster_meeting = 3500, follows = 3000; /* a launch behind another */
+static const double cluster_meeting = 2000, follows = 11800; /* a launch behind another */
 
 lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
   enum { LARGEST_CLUSTER = 8 };
@@ -76,16 +76,18 @@ lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const 
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 2620, each_part = 671, copied_a_clock = 13.4;
-  const double part_output = 0.027; /* a block adds the parts of its tile alone */
+  const double meeting = 2910, each_part = 662, copied_a_clock = 12.3;
+  const double part_output = 0.0238; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
-  const double bytes_a_clock = k->boxes ? 54.3 : 64, launch = k->boxes ? 4130 : 3520;
-  const double output = k->boxes ? 0.376 : 0.309;
-  const double ragged = k->boxes ? 0.282 : 0.242; /* where neighbours are not stored at once */
+  const double bytes_a_clock = k->boxes ? 61.6 : 64, launch = k->boxes ? 6160 : 4430;
+  const double output = k->boxes ? 0.359 : 0.385;
+  const double ragged = k->boxes ? 0.491 : 0.143; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
-  double sms = s->device->sms, bytes = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
+  double sms = s->device->sms;
+  double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
+  double bytes_b = (double)lo_type_bytes(lo_cuda_type_in(p, &p->b, k));
   int cluster = k->cluster ? k->cluster : 1, bm = k->bm / cluster, bn = k->bn;
-  if (k->few && !(p->n < p->m)) bm = k->bn, bn = k->bm;
+  if (k->few && !lo_cuda_long_a(p, k)) bm = k->bn, bn = k->bm;
   double blocks = (double)lo_ceil_div(p->m, bm * cluster) * cluster *
                   (double)lo_ceil_div(p->n, bn) * (double)p->batch * split;
   int resident = lo_cuda_resident(s->architecture, k);
@@ -100,10 +102,11 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * (bm + (double)bn / cluster) * (double)(slice < p->k ? slice : p->k) *
-                 bytes / bytes_a_clock;
-  double moved = (double)p->batch * (((double)p->m + (double)p->n) * (double)p->k * bytes +
-                                     (double)p->m * (double)p->n * bytes);
+  double loads = each * (bm * bytes_a + (double)bn * bytes_b / cluster) *
+                 (double)(slice < p->k ? slice : p->k) / bytes_a_clock;
+  double moved =
+      (double)p->batch * (((double)p->m * bytes_a + (double)p->n * bytes_b) * (double)p->k +
+                          (double)p->m * (double)p->n * bytes_a);
   double memory = moved / (sms * rates[row].memory);
   double begun = k->boxes && split == 1 ? 1 : rounds; /* those go on to their next tiles */
   double waits = begun * time.fixed + rounds * steps * time.wait;

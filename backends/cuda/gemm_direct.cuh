@@ -15,6 +15,7 @@
 #define LO_CUDA_GEMM_DIRECT_CUH
 
 #include "backends/cuda/main_loop.cuh"
+#include "backends/cuda/widen.cuh"
 
 /* 16 bytes, or what lies there of `left` elements and zeros. BYTES: what may be moved at once: 16,
  * where `left` is a whole number of times 16 bytes too, or 0, an element; then elements are SPREAD
@@ -71,13 +72,20 @@ template <class E, int COUNT, int APART> struct lo_lines {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) p[i] += k * sizeof(E);
   }
-  template <int BYTES, int SPREAD, bool ONCE>
-  __device__ __forceinline__ void load(uint4 (&r)[COUNT], int k, int left) const {
+  /* PIECES neighbours of each line. */
+  template <int BYTES, int SPREAD, bool ONCE, int PIECES>
+  __device__ __forceinline__ void load(uint4 (&r)[COUNT * PIECES], int k, int left) const {
+    constexpr int WIDTH = 16 / (int)sizeof(E);
 #pragma unroll
-    for (int i = 0; i < COUNT; i++)
-      r[i] = lo_piece<E, BYTES, SPREAD, ONCE>::load((const E *)p[i] + k, left - k);
+    for (int i = 0; i < COUNT * PIECES; i++)
+      r[i] = lo_piece<E, BYTES, SPREAD, ONCE>::load(
+          (const E *)p[i / PIECES] + k + i % PIECES * WIDTH, left - k);
   }
 };
+
+LO_FN unsigned lo_word(const uint4 &r, int i) {
+  return i == 0 ? r.x : i == 1 ? r.y : i == 2 ? r.z : r.w;
+}
 
 /* What an instruction multiplies, and in what it sums. */
 template <int MMA> struct lo_direct_types {
@@ -189,12 +197,14 @@ template <int LINES_A, int LINES_B> struct lo_line_sums<true, LINES_A, LINES_B> 
  * different ranges, the sum is of no use. */
 template <int MMA, int MT, int NT, int KS = 1> struct lo_direct_mma {
   typedef typename lo_direct_types<MMA>::E E;
+  typedef E EB; /* B's */
   typedef typename lo_direct_types<MMA>::sum sum;
   typedef typename lo_direct_types<MMA>::quad quad;
+  static constexpr int PIECES_B = 1; /* of 16 bytes of a line of B's, for one of A's */
   static constexpr int WM = 16 * MT / KS, WN = 8 * NT / KS;
   static constexpr int WIDTH = 16 / (int)sizeof(E), K = 4 * KS * WIDTH;
   static constexpr int LINES_A = 2 * MT, LINES_B = NT, APART_A = 8 / KS, APART_B = 8 / KS;
-  static constexpr bool INTEGER = sizeof(E) == 1;
+  static constexpr bool INTEGER = sizeof(E) == 1, SCALED = false; /* SCALED: floats, by column */
   sum acc[MT][NT][4];
   lo_line_sums<INTEGER, LINES_A, LINES_B> lines;
 
@@ -256,6 +266,35 @@ template <int MMA, int MT, int NT, int KS = 1> struct lo_direct_mma {
   }
 };
 
+/* A of 8 bits, made B's 16 in registers: a lane's 16 elements of a line of A meet two pieces of B.
+ */
+template <int MMA, int TYPE, int MT, int NT, int KS>
+struct lo_direct_mixed : lo_direct_mma<MMA, MT, NT, KS> {
+  typedef lo_direct_mma<MMA, MT, NT, KS> Base;
+  typedef unsigned char E;
+  typedef unsigned short EB;
+  static constexpr int PIECES_B = 2, WIDTH = 16, K = 4 * KS * WIDTH;
+  static constexpr bool SCALED = true, BF16 = MMA == LO_DIRECT_BF16;
+  using Base::Base;
+
+  __device__ __forceinline__ void multiply(uint4 (&a)[2 * MT], uint4 (&b)[2 * NT]) {
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+      for (int w = 0; w < 4; w++) {
+        unsigned r[2], s[2];
+        lo_widen<TYPE, BF16>(lo_word(a[2 * i], w), r[0], r[1]);
+        lo_widen<TYPE, BF16>(lo_word(a[2 * i + 1], w), s[0], s[1]);
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+          const uint4 &x = b[2 * j + w / 2];
+          lo_direct_multiply<MMA>(Base::acc[i][j], r[0], s[0], r[1], s[1], lo_word(x, w % 2 * 2),
+                                  lo_word(x, w % 2 * 2 + 1));
+        }
+      }
+  }
+};
+
 /* Sums over lanes that are 2 * LANES, ... 2, 1 apart: each keeps a half of its sums and gives the
  * other one away, until it has its share. Returns which the first of them is. */
 template <int COUNT, int LANES, int N> LO_FN int lo_share_out(float (&sums)[N]) {
@@ -280,12 +319,14 @@ template <int COUNT, int LANES, int N> LO_FN int lo_share_out(float (&sums)[N]) 
  * share out k, and add up at the end. */
 template <class E_, int LM, int LN, int TM, int TN> struct lo_direct_fma {
   typedef E_ E;
+  typedef E EB;
+  static constexpr int PIECES_B = 1;
   typedef float sum;
   typedef float4 quad;
   static constexpr int LK = 32 / (LM * LN), WIDTH = 16 / (int)sizeof(E), K = LK * WIDTH;
   static constexpr int WM = LM * TM, WN = LN * TN;
   static constexpr int LINES_A = TM, LINES_B = TN, APART_A = LM, APART_B = LN;
-  static constexpr bool INTEGER = false;
+  static constexpr bool INTEGER = false, SCALED = false;
   int bf16;
   float acc[TM * TN];
 
@@ -364,19 +405,21 @@ struct lo_direct : lo_block<Core, WARPS_M, WARPS_N, WARPS_K> {
   static __device__ __forceinline__ void run(const lo_cu_gemm &p, const lo_direct_place &at,
                                              Core &core, char *, F first_loads_are_out) {
     typedef typename Core::E E;
+    typedef typename Core::EB EB;
     constexpr int RUN = UNROLL * Core::K, STEP = WARPS_K * RUN;
     constexpr int LANES = Core::K / Core::WIDTH, SPREAD = BYTES ? 1 : LANES;
     int k = at.warp_k * RUN + Core::lane_k() * (BYTES ? Core::WIDTH : 1); /* of the lane */
     int left = at.k_count - k;
     lo_lines<E, Core::LINES_A, Core::APART_A> a(p.a, lo_base(p.a, at, at.row0),
                                                 at.warp_row + Core::line_a(), at.rows, k);
-    lo_lines<E, Core::LINES_B, Core::APART_B> b(p.b, lo_base(p.b, at, at.col0),
-                                                at.warp_col + Core::line_b(), at.cols, k);
-    uint4 rA[UNROLL][Core::LINES_A], rB[UNROLL][Core::LINES_B];
+    lo_lines<EB, Core::LINES_B, Core::APART_B> b(p.b, lo_base(p.b, at, at.col0),
+                                                 at.warp_col + Core::line_b(), at.cols, k);
+    uint4 rA[UNROLL][Core::LINES_A], rB[UNROLL][Core::LINES_B * Core::PIECES_B];
     auto load = [&](int u) {
-      a.template load<BYTES, SPREAD, WARPS_N == 1>(rA[u], u * Core::K, left);
-      b.template load<BYTES, SPREAD, false>(rB[u], u * Core::K, left);
+      a.template load<BYTES, SPREAD, WARPS_N == 1, 1>(rA[u], u * Core::K, left);
+      b.template load<BYTES, SPREAD, false, Core::PIECES_B>(rB[u], u * Core::K, left);
     };
+    lo_follow(); /* places are known by now */
 #pragma unroll
     for (int u = 0; u < UNROLL; u++) load(u);
     first_loads_are_out();
@@ -439,6 +482,13 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
   return acc;
 }
 
+/* Floats: alpha, and a scale for each column. */
+LO_FN float4 lo_direct_scale(float alpha, const float *scales, float4 acc) {
+  return make_float4(
+      __fmul_rn(__fmul_rn(alpha, acc.x), scales[0]), __fmul_rn(__fmul_rn(alpha, acc.y), scales[1]),
+      __fmul_rn(__fmul_rn(alpha, acc.z), scales[2]), __fmul_rn(__fmul_rn(alpha, acc.w), scales[3]));
+}
+
 /* Brings what the epilogue will read to the second-level cache. C only where a number from the host
  * says that it is read. */
 LO_FN void lo_touch(const void *p) {
@@ -478,7 +528,9 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   typedef typename Core::quad quad;
   typedef typename Core::sum sum_t;
   constexpr int LINES = D::BM > D::BN ? D::BM : D::BN;
+  constexpr int scaling = Core::SCALED ? LO_END_SCALES : 0; /* is done here, by column */
   __shared__ __align__(16) lo_tile_columns<LINES, Core::INTEGER> columns;
+  __shared__ float scales[Core::SCALED ? LINES : 4];
   __shared__ __align__(16) int line_sums[Core::INTEGER ? D::WARPS_K * LINES : 4];
   int warp = threadIdx.x / 32, part = 0;
   lo_direct_place at;
@@ -500,11 +552,16 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   bool usual = false;
   D::run(p, at, core, shared, [&] {
     /* the bias first: it comes from memory, while the rest waits for lines of parameters */
-    auto column = columns.load(p.e, lo_direct_col0(p, at), p.swapped ? at.rows : at.cols);
-    usual = p.split == 1 && !p.e.ends;
+    lo_i64 col0 = lo_direct_col0(p, at);
+    int mine = threadIdx.x, count = p.swapped ? at.rows : at.cols;
+    auto column = columns.load(p.e, col0, count);
+    bool scaled = p.e.ends & scaling && mine < count;
+    float scale = scaled ? lo_scale_of(p.e, col0 + mine) : 1.0f;
+    usual = p.split == 1 && !(p.e.ends & ~scaling);
     q = lo_direct_quad_of<D>(p, at);
     columns.store(column);
-    if (p.e.ends > LO_END_ACTIVATION && q.count > 0) lo_direct_touch(p, at, q);
+    if (Core::SCALED && mine < LINES) scales[Core::SCALED ? mine : 0] = scale;
+    if ((p.e.ends & ~scaling) > LO_END_ACTIVATION && q.count > 0) lo_direct_touch(p, at, q);
   });
   lo_lead();
 
@@ -534,6 +591,11 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   auto finish = [&](auto straight) {
     if (q.count <= 0) return;
     if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
+    if constexpr (Core::SCALED)
+      if (p.e.ends & scaling) {
+        acc = lo_direct_scale(end.alpha, scales + q.column, acc);
+        end.alpha = 1.0f, end.ends &= ~scaling;
+      }
     sum_t sums[1][4] = {{acc.x, acc.y, acc.z, acc.w}};
     lo_finish_one_at<straight.value>(end, columns.template at<4>(q.column), sums, q.c, row, col,
                                      q.count);
@@ -550,7 +612,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
     if (!lo_meets_all(p.counters + counter, p.split)) return;
     if (q.count > 0) acc = lo_add_stored<quad>(p, at.batch, row, col);
   }
-  if (end.ends <= LO_END_SUMS)
+  if ((end.ends & ~scaling) <= LO_END_SUMS)
     finish(lo_yes());
   else
     finish(lo_no());

@@ -10,7 +10,6 @@
 template <class D, int BLOCKS, bool LATER>
 __global__ void __launch_bounds__(D::THREADS, BLOCKS)
     lo_direct_kernel(const __grid_constant__ lo_cu_gemm p) {
-  lo_follow();
   extern __shared__ __align__(128) char shared[];
 #if __CUDA_ARCH__ >= 800
   lo_gemm_direct<D>(p, shared);
@@ -21,7 +20,7 @@ __global__ void __launch_bounds__(D::THREADS, BLOCKS)
 
 struct lo_direct_entry {
   const void *kernel;
-  int bm, bn, size; /* of an element */
+  int bm, bn, size_a, size_b; /* of an element */
   bool few;
   unsigned threads, shared;
 };
@@ -31,6 +30,7 @@ template <class D, int BLOCKS, int FEW, bool LATER> static constexpr lo_direct_e
           D::BM,
           D::BN,
           (int)sizeof(typename D::Core::E),
+          (int)sizeof(typename D::Core::EB),
           FEW != 0,
           D::THREADS,
           D::SHARED};
@@ -41,17 +41,17 @@ static lo_i64 lo_tiles(lo_i64 extent, int tile) {
 }
 
 /* The matrix `first` is the first of those that follow. */
-static void lo_from_matrix(lo_cu_gemm *p, lo_i64 first, int size, int c_size) {
-  p->a.p = (const char *)p->a.p + first * p->a.batch_stride * size;
-  p->b.p = (const char *)p->b.p + first * p->b.batch_stride * size;
+static void lo_from_matrix(lo_cu_gemm *p, const lo_direct_entry *e, lo_i64 first, int c_size) {
+  p->a.p = (const char *)p->a.p + first * p->a.batch_stride * e->size_a;
+  p->b.p = (const char *)p->b.p + first * p->b.batch_stride * e->size_b;
   p->e.c.p = (char *)p->e.c.p + first * p->e.c.batch_stride * c_size;
 }
 
 /* As many launches as the limits of a grid want: nearly always one. */
 static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, void *stream) {
   const lo_i64 most = 65535;
-  static const int sizes[] = {0, 4, 2, 2, 4, 1, 1}; /* by LO_TYPE_ */
-  if (given->tile0) return 0;                       /* the first call took all tiles */
+  static const int sizes[] = {0, 4, 2, 2, 4, 1, 1, 1, 1}; /* by LO_TYPE_ */
+  if (given->tile0) return 0;                             /* the first call took all tiles */
   lo_cu_gemm p = *given;
   if (!p.e.alpha.p && p.e.alpha.value == 0) p.k = 0; /* does not read the operands */
   p.swapped = e->few && !given->swapped;
@@ -62,7 +62,7 @@ static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, void
   lo_i64 tiles = lo_tiles(p.b.extent, e->bn), at_once = most / p.split;
   for (lo_i64 first = 0; first < given->batch; first += at_once) {
     lo_cu_gemm q = p;
-    lo_from_matrix(&q, first, e->size, sizes[p.e.c.type]);
+    lo_from_matrix(&q, e, first, sizes[p.e.c.type]);
     q.batch = given->batch - first < at_once ? given->batch - first : at_once;
     for (; q.tile0 < tiles; q.tile0 += most) {
       lo_i64 left = tiles - q.tile0;

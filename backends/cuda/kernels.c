@@ -146,6 +146,17 @@ static int run_direct_s8_k32(int number, int kind, const lo_cu_gemm *p, lo_cu_gr
   (void)kind, (void)grid;
   return lo_cu_run_direct_mma(number, LO_DIRECT_S8, p, stream);
 }
+static int run_direct_w8_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                            void *stream) {
+  (void)kind, (void)grid;
+  return lo_cu_run_direct_w8(number, LO_DIRECT_K8_F16, p, stream);
+}
+static int run_direct_w8_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
+                             void *stream) {
+  (void)grid;
+  return lo_cu_run_direct_w8(number, kind == LO_KIND_F16_W8 ? LO_DIRECT_F16 : LO_DIRECT_BF16, p,
+                             stream);
+}
 static int run_direct_fma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
   (void)grid;
@@ -201,6 +212,11 @@ enum {
 enum {
 #define X(NAME, ...) DIRECT_MMA_##NAME,
   LO_CU_DIRECT_MMA(X) LO_CU_DIRECT_LOOSE(X)
+#undef X
+};
+enum {
+#define X(NAME, ...) DIRECT_W8_##NAME,
+  LO_CU_DIRECT_W8(X) LO_CU_DIRECT_W8_LARGE(X)
 #undef X
 };
 enum {
@@ -276,9 +292,9 @@ enum {
 #define SLICED               .orders = LO_ORDER_NT, .sliced = true
 
 /* Direct kernels on tensor cores: EACH elements are 16 bytes. */
-#define DIRECT_MMA(RUN, NAME, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT, FIXED,  \
-                   EACH)                                                                           \
-  .run = RUN, .number = DIRECT_MMA_##NAME, .bm = 16 * (MT) / (KS) * (M),                           \
+#define DIRECT_MMA(RUN, NUMBER, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT,       \
+                   FIXED, EACH)                                                                    \
+  .run = RUN, .number = NUMBER, .bm = 16 * (MT) / (KS) * (M),                                      \
   .bn = 8 * (NT) / (KS) * (N), .bk = 4 * (KS) * (EACH) * (K) * (UNROLL), .align = BYTES,           \
   .few = FEW, .blocks = BLOCKS, .rate = RATE, .wait = WAIT, .fixed = FIXED, .orders = LO_ORDER_NT, \
   .sliced = true, .direct = true
@@ -293,17 +309,27 @@ enum {
 const lo_cuda_kernel lo_cuda_kernels[] = {
 #define X(NAME, ...)                                                                               \
   {#NAME "_k16", .unit = LO_UNIT_F16_K16, .kinds = HALVES, .from = 80, .to = LATEST,               \
-   DIRECT_MMA(run_direct_k16, NAME, __VA_ARGS__, 8)},                                              \
+   DIRECT_MMA(run_direct_k16, DIRECT_MMA_##NAME, __VA_ARGS__, 8)},                                 \
   {#NAME "_k8", .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16, .from = 75, .to = 79,                \
-   DIRECT_MMA(run_direct_k8, NAME, __VA_ARGS__, 8)},
+   DIRECT_MMA(run_direct_k8, DIRECT_MMA_##NAME, __VA_ARGS__, 8)},
   LO_CU_DIRECT_MMA(X) LO_CU_DIRECT_LOOSE(X)
 #undef X
 #define X(NAME, ...)                                                                               \
   {#NAME "_s8_k32", .unit = LO_UNIT_INT8_K32, .kinds = LO_KIND_INT8, .from = 80, .to = LATEST,     \
-   DIRECT_MMA(run_direct_s8_k32, NAME, __VA_ARGS__, 16)},                                          \
+   DIRECT_MMA(run_direct_s8_k32, DIRECT_MMA_##NAME, __VA_ARGS__, 16)},                             \
   {#NAME "_s8_k16", .unit = LO_UNIT_INT8_K16, .kinds = LO_KIND_INT8, .from = 75, .to = 79,         \
-   DIRECT_MMA(run_direct_s8_k16, NAME, __VA_ARGS__, 16)},
+   DIRECT_MMA(run_direct_s8_k16, DIRECT_MMA_##NAME, __VA_ARGS__, 16)},
   LO_CU_DIRECT_MMA(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  {#NAME "_w8_k16", .unit = LO_UNIT_F16_K16, .kinds = LO_KINDS_W8, .from = 80, .to = LATEST,       \
+   DIRECT_MMA(run_direct_w8_k16, DIRECT_W8_##NAME, __VA_ARGS__, 16)},
+  LO_CU_DIRECT_W8(X) LO_CU_DIRECT_W8_LARGE(X)
+#undef X
+#define X(NAME, ...)                                                                               \
+  {#NAME "_w8_k8", .unit = LO_UNIT_F16_K8, .kinds = LO_KIND_F16_W8, .from = 75, .to = 79,          \
+   DIRECT_MMA(run_direct_w8_k8, DIRECT_W8_##NAME, __VA_ARGS__, 16)},
+  LO_CU_DIRECT_W8(X)
 #undef X
 #define X(NAME, ...)                                                                               \
   {#NAME "_f32", .kinds = LO_KIND_F32, .from = 75, .to = LATEST,                                   \

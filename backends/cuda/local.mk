@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	%D%/gemm_direct_fma.cu \
 	%D%/gemm_direct_launch.cuh \
 	%D%/gemm_direct_mma.cu \
+	%D%/gemm_direct_w8.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_launch.cuh \
 	%D%/gemm_mma.cu \
@@ -45,7 +46,8 @@ EXTRA_DIST += \
 	%D%/softmax.cu \
 	%D%/tma.cuh \
 	%D%/triple.cuh \
-	%D%/wgmma.cuh
+	%D%/wgmma.cuh \
+	%D%/widen.cuh
 
 if HAVE_CUDA
 library_parts += %D%/libcuda.la
@@ -71,6 +73,7 @@ library_parts += %D%/libcuda.la
 	%D%/gemm_async_tf32.cu \
 	%D%/gemm_direct_fma.cu \
 	%D%/gemm_direct_mma.cu \
+	%D%/gemm_direct_w8.cu \
 	%D%/gemm_f32.cu \
 	%D%/gemm_mma.cu \
 	%D%/gemm_triple.cu \

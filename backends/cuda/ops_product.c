@@ -418,7 +418,7 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
   lo_epilogue e;
   lo_epilogue_bsr(a, &e);
   lo_cu_bsr p = {.x = operand(&a->x, q.m, 1),
-                 .w = {w->values->native, w->block, w->block, 0, 1, 1, 1},
+                 .w = {w->values->native, w->block, w->block, 0, LAYEROPS_F32, 1, 1, 1},
                  .row_start = w->row_start->native,
                  .column = w->column->native,
                  .m = q.m,

@@ -94,7 +94,7 @@ typedef struct lo_cu_gemm {
   lo_i64 m, n, k, batch;
   lo_i64 tile0, tile1;     /* of one matrix's tiles those of this launch: up to tile1, without it */
   lo_i64 tiles_m, tiles_n; /* all tiles */
-  lo_i64 slice;                   /* k of one of `split` parts: below 2^31 */
+  lo_i64 slice;            /* k of one of `split` parts: below 2^31 */
   int split;
   int bf16;            /* 16-bit operands: 1 bf16, 0 f16 */
   int a_unsigned;      /* 8-bit operands: op(A) is u8 */
@@ -126,7 +126,7 @@ typedef struct lo_cu_rows {
   void *to;
   lo_i64 rows, batch, bytes;
   lo_i64 stride, batch_stride, pitch;
-  int lanes;    /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
+  int lanes; /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
   int type, to_type; /* elements of 8 bits are widened to 16: LO_TYPE_ */
 } lo_cu_rows;
 
@@ -279,6 +279,18 @@ enum { LO_DIRECT_K8_F16, LO_DIRECT_F16, LO_DIRECT_BF16, LO_DIRECT_K16_S8, LO_DIR
   X(direct_loose, 1, 1, 1, 1, 1, 4, 1, 0, 0, 4, 3, 1700, 2600)                                     \
   X(few1_loose, 2, 1, 8, 1, 1, 4, 2, 0, 1, 3, 2, 2200, 4000)                                       \
   X(few8_loose, 2, 2, 2, 2, 1, 4, 1, 0, 8, 2, 3, 1700, 3200)
+
+/* The same for op(A) of 16 bits and few rows, and op(B) of 8 bits. LARGE: more shared memory than
+ * Turing has. */
+#define LO_CU_DIRECT_W8(X)                                                                         \
+  X(few1, 2, 1, 8, 1, 1, 4, 1, 16, 1, 8, 4, 3400, 500)                                             \
+  X(few4, 1, 1, 2, 1, 1, 8, 2, 16, 4, 4, 6, 3500, 500)                                             \
+  X(few8, 2, 2, 2, 1, 1, 8, 2, 16, 8, 2, 10, 500, 2750)                                            \
+  X(few16, 1, 2, 1, 1, 1, 8, 2, 16, 16, 3, 20, 2800, 1000)                                         \
+  X(few16_deep, 1, 2, 1, 1, 1, 16, 1, 16, 16, 2, 20, 2200, 1500)
+#define LO_CU_DIRECT_W8_LARGE(X)                                                                   \
+  X(few32, 2, 4, 1, 1, 1, 16, 1, 16, 32, 1, 30, 2500, 3250)                                        \
+  X(few64, 2, 4, 1, 1, 2, 8, 1, 16, 64, 1, 30, 2100, 3750)
 
 /* The same on ordinary cores: LM x LN groups of lanes have TM x TN outputs each.
  * X(NAME, LM, LN, TM, TN, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT,

@@ -31,9 +31,9 @@ static int kinds_of(const lo_product *p) {
   case LAYEROPS_F32:
     return p->flags & LAYEROPS_ALLOW_TF32 ? LO_KIND_F32 | LO_KIND_TF32 : LO_KIND_F32;
   case LAYEROPS_F16:
-    return eight ? LO_KIND_F16 | LO_KIND_W8 : LO_KIND_F16;
+    return eight ? LO_KIND_F16 | LO_KIND_F16_W8 : LO_KIND_F16;
   case LAYEROPS_BF16:
-    return eight ? LO_KIND_BF16 | LO_KIND_W8 : LO_KIND_BF16;
+    return eight ? LO_KIND_BF16 | LO_KIND_BF16_W8 : LO_KIND_BF16;
   case LAYEROPS_F8E4M3:
   case LAYEROPS_F8E5M2:
     return LO_KIND_F16 | LO_KIND_F8 | (p->flags & LAYEROPS_FAST_ACCUM ? LO_KIND_F8_FAST : 0);
@@ -115,7 +115,7 @@ static const char *refuses_boxes(const lo_product *p) {
 }
 
 static const char *refuses_few(const lo_product *p, const lo_cuda_kernel *k) {
-  if ((p->m < p->n ? p->m : p->n) > k->few) return "too many rows and columns";
+  if ((lo_cuda_long_a(p, k) ? p->n : p->m) > k->few) return "too many rows and columns";
   return lo_present(&p->row_sum) ? "sums by row are wanted" : NULL;
 }
 
@@ -172,6 +172,8 @@ static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
   if (!(lo_cuda_is_copied(p, &p->a, k) || fits(p, &p->a, k)) ||
       !(lo_cuda_is_copied(p, &p->b, k) || fits(p, &p->b, k)))
     return "rows are not aligned enough";
+  if (k->kinds & LO_KINDS_W8 && !fits(p, &p->b, k))
+    return "a copy of W may as well be wider";
   if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
     return "copies of the operands do not fit the user's workspace";
   return bytes > LARGEST_COPIES ? "copies of the operands would need too much memory" : NULL;
@@ -267,7 +269,7 @@ static void fill_plan(const lo_cuda_state *s, const lo_product *p, const lo_cuda
   int kinds = kinds_of(p) & k->kinds;
   *plan = (lo_cuda_plan){.kernel = k, .split = split, .slice = slice, .bm = k->bm, .bn = k->bn};
   plan->kind = kinds & LO_KIND_TF32 ? LO_KIND_TF32 : kinds; /* a kernel's kinds are one's else */
-  plan->swapped = k->few && p->n < p->m;
+  plan->swapped = k->few && lo_cuda_long_a(p, k);
   if (split == 1) plan->tail = lo_cuda_tail_of(s, p, k);
   if (k->few && !plan->swapped) {
     plan->bm = k->bn;

@@ -34,8 +34,10 @@ enum {
   LO_KIND_BF16 = 8,
   LO_KIND_INT8 = 16,
   LO_KIND_F8 = 32,
-  LO_KIND_F8_FAST = 64, /* sums as the tensor cores keep them */
-  LO_KIND_W8 = 128      /* op(A) f16 or bf16, op(B) of 8 bits */
+  LO_KIND_F8_FAST = 64,  /* sums as the tensor cores keep them */
+  LO_KIND_F16_W8 = 128,  /* op(A) f16, op(B) of 8 bits, made f16 on its way */
+  LO_KIND_BF16_W8 = 256, /* the same of bf16 */
+  LO_KINDS_W8 = LO_KIND_F16_W8 | LO_KIND_BF16_W8
 };
 
 /* The border on which copies of operands have their rows, in bytes. */
@@ -60,7 +62,7 @@ typedef struct lo_cuda_kernel {
   bool meets;   /* parts of k meet in a cluster, without scratch memory */
   bool boxes;   /* operands come by TMA */
   int cluster;  /* blocks that have a tile together; 0: one */
-  int few;      /* 0, or the most lines that the shorter of m and n may have */
+  int few;      /* 0, or the most lines that the shorter of m and n, of W8 m, may have */
   int bm, bn, bk;
   int blocks;          /* that an SM holds at once, by their registers */
   int threads, shared; /* of a block; bytes. 0: little, whatever the SM */
@@ -168,6 +170,11 @@ typedef enum lo_cuda_verdict {
 } lo_cuda_verdict;
 layerops_status lo_cuda_verify(layerops_context *ctx, const lo_product *p, const lo_cuda_plan *plan,
                                char *memory, lo_cuda_verdict *verdict, char *why, size_t why_size);
+
+/* Whether a kernel for few lines has op(A) as the long operand. */
+static inline bool lo_cuda_long_a(const lo_product *p, const lo_cuda_kernel *k) {
+  return p->n < p->m && !(k->kinds & LO_KINDS_W8);
+}
 
 static inline int64_t lo_ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0);

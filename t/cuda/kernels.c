@@ -39,6 +39,12 @@ static uint16_t narrow(float f, layerops_type type) {
   return (uint16_t)((u >> 16 & 0x8000) | (((u >> 13) & 0x3ffff) - (112 << 10))); /* the bias */
 }
 
+static uint8_t narrower(float f, layerops_type type) {
+  uint16_t half = narrow(f, LAYEROPS_F16);
+  if (type == LAYEROPS_F8E5M2 || f == 0) return (uint8_t)(half >> 8);
+  return (uint8_t)((half >> 8 & 0x80) | ((half >> 7 & 0xff) - (8 << 3))); /* the bias */
+}
+
 static void put(void *p, int64_t at, int value, layerops_type type) {
   if (type == LAYEROPS_F32)
     ((float *)p)[at] = (float)value;
@@ -46,11 +52,22 @@ static void put(void *p, int64_t at, int value, layerops_type type) {
     ((int8_t *)p)[at] = (int8_t)value;
   else if (type == LAYEROPS_U8)
     ((uint8_t *)p)[at] = (uint8_t)value;
+  else if (type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2)
+    ((uint8_t *)p)[at] = narrower((float)value, type);
   else
     ((uint16_t *)p)[at] = narrow((float)value, type);
 }
 
 static layerops_context *ctx;
+
+/* Of op(A) and op(B). */
+typedef struct pair {
+  layerops_type a, b;
+} pair;
+
+static bool are_integers(pair t) {
+  return t.a == LAYEROPS_I8 || t.a == LAYEROPS_U8;
+}
 
 typedef struct operand {
   layerops_matrix view; /* on the device: a copy of memory */
@@ -99,14 +116,14 @@ static int64_t count_wrong(shape s, int trans_a, int trans_b, const int8_t *a, c
 }
 
 /* The number of wrong elements, or -1. */
-static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags, int align,
+static int64_t try_gemm(shape s, int order, pair t, uint32_t flags, int align,
                         const lo_cuda_kernel *k) {
   int trans_a = order / 2, trans_b = order % 2, rows_a = (int)(trans_a ? s.k : s.m);
-  layerops_type type_b = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
-  operand a = make(type, rows_a, trans_a ? s.m : s.k, s.batch, align);
-  operand b = make(type_b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, align);
+  int align_b = k->kinds & LO_KINDS_W8 ? k->align : align; /* which is not copied */
+  operand a = make(t.a, rows_a, trans_a ? s.m : s.k, s.batch, align);
+  operand b = make(t.b, trans_b ? s.n : s.k, trans_b ? s.k : s.n, s.batch, align_b);
   operand c = make(LAYEROPS_F32, s.m, s.n, s.batch, 4);
-  int integers = type == LAYEROPS_I8 || type == LAYEROPS_U8;
+  const bool integers = are_integers(t);
   int32_t *zero = calloc((size_t)s.m, sizeof *zero);
   for (int64_t i = 0; integers && i < s.m; i++) zero[i] = (int32_t)i % 5;
   layerops_gemm_args args = {.a = a.view,
@@ -132,22 +149,24 @@ static int64_t try_gemm(shape s, int order, layerops_type type, uint32_t flags, 
 }
 
 /* align: as make() has it */
-static void try_shapes(const lo_cuda_kernel *k, layerops_type type, int parts, int align) {
+static void try_shapes(const lo_cuda_kernel *k, pair t, int parts, int align) {
   static const shape shapes[] = {{1, 1, 64, 1},      {130, 33, 100, 1}, {37, 129, 70, 3},
                                  {128, 128, 128, 1}, {257, 260, 99, 2}, {64, 64, 1000, 1},
                                  {5, 300, 1500, 1},  {300, 8, 200, 2},  {16, 16, 2048, 1}};
   uint32_t flags = k->kinds & LO_KIND_TF32 ? LAYEROPS_ALLOW_TF32 : 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     shape s = shapes[i];
-    if (k->direct && align > 0) s.k = (s.k + 15) / 16 * 16;
-    if (k->few && (s.m < s.n ? s.m : s.n) > k->few) continue;
+    const bool mixed = k->kinds & LO_KINDS_W8;
+    if (k->direct && (align > 0 || mixed)) s.k = (s.k + 15) / 16 * 16;
+    if (k->few && (mixed || s.m < s.n ? s.m : s.n) > k->few) continue;
     if (lo_ceil_div(s.k, k->bk) < 2 * parts - 1) continue; /* no so many parts */
     for (int order = 0; order < 4; order++) {
       if (!(k->orders >> order & 1)) continue;
-      int64_t wrong = try_gemm(s, order, type, flags, align, k);
-      ok(wrong == 0, "%s %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s",
-         k->name, layerops_type_name(type), (long long)s.m, (long long)s.n, (long long)s.k,
-         (long long)s.batch, order, parts, align,
+      int64_t wrong = try_gemm(s, order, t, flags, align, k);
+      ok(wrong == 0,
+         "%s %s, %s: %lld x %lld x %lld, batch %lld, order %d, %d parts of k, align %d%s%s",
+         k->name, layerops_type_name(t.a), layerops_type_name(t.b), (long long)s.m, (long long)s.n,
+         (long long)s.k, (long long)s.batch, order, parts, align,
          wrong < 0 ? ": "
          : wrong   ? ": wrong"
                    : "",
@@ -164,7 +183,8 @@ typedef struct ending {
   layerops_activation activation;
   layerops_type out; /* NONE: that of the operands, or bf16 for integers */
   double alpha;
-  int scales; /* of 8-bit integers: 0, 1, or 2 for one a row and a column; with zero points */
+  int scales;  /* of 8-bit integers: 0, 1, or 2 for one a row and a column; with zero points */
+  bool scaled; /* mixed pairs: by column */
   bool bias, residual, preact;
   int narrow; /* columns short of COLS: 0 for whole quads */
 } ending;
@@ -178,6 +198,8 @@ static const ending endings[] = {
      .narrow = 1},
     {"tanh, preact", .activation = LAYEROPS_TANH, .alpha = 0.03, .preact = true},
     {"bias, residual, f32", .bias = true, .residual = true, .alpha = 1, .out = LAYEROPS_F32},
+    {"odd, scales, SiLU", .scaled = true, .activation = LAYEROPS_SILU, .alpha = 0.3, .narrow = 1},
+    {"scales, bias", .scaled = true, .alpha = 0.7, .bias = true},
     {"to i8", .out = LAYEROPS_I8, .alpha = 1, .scales = 1, .bias = true},
     {"odd, to u8, ReLU", .activation = LAYEROPS_RELU, .out = LAYEROPS_U8, .alpha = 0.7, .scales = 2,
      .bias = true, .narrow = 2},
@@ -193,7 +215,8 @@ typedef struct made {
   int64_t rows;
   char *memory;
 } made;
-static made first_made[LAYEROPS_U8 + 1][2][ENDINGS]; /* by type, whether TF32 is allowed */
+enum { TYPES = LAYEROPS_F8E5M2 + 1 };
+static made first_made[TYPES][TYPES][2][ENDINGS]; /* by types, whether TF32 is allowed */
 
 /* Numbers with digits that rounding touches. */
 static layerops_buffer *uneven(int64_t count, float scale) {
@@ -215,14 +238,13 @@ static layerops_buffer *zeros(int64_t count) {
 }
 
 /* Y and preact, [rows, cols], into `memory`; false if it fails. */
-static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type type, uint32_t flags,
+static bool run_ending(const lo_cuda_kernel *k, const ending *e, pair t, uint32_t flags,
                        int64_t rows, layerops_type out, void *memory) {
   int64_t cols = COLS - e->narrow;
-  layerops_type type_w = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
   int64_t size = (int64_t)layerops_type_size(out), count = rows * cols;
   seed = 7;
-  operand w = make(type_w, cols, DEPTH, 1, k->align);
-  operand x = make(type, rows, DEPTH, 1, k->align); /* the same rows, however many there are */
+  operand w = make(t.b, cols, DEPTH, 1, k->align);
+  operand x = make(t.a, rows, DEPTH, 1, k->align); /* the same rows, however many there are */
   seed = 8;
   layerops_buffer *buffers[] = {
       uneven(cols, 1), uneven(ROWS * COLS, 1), uneven(ROWS, 0.3f),     uneven(cols, 0.2f),
@@ -237,6 +259,7 @@ static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type t
   if (e->bias) args.bias = layerops_matrix_of(buffers[BIAS], LAYEROPS_F32, 1, cols);
   if (e->residual) args.residual = layerops_matrix_of(buffers[RESIDUAL], LAYEROPS_F32, rows, cols);
   if (e->preact) args.preact = layerops_matrix_of(buffers[PREACT], LAYEROPS_F32, rows, cols);
+  if (e->scaled) args.scale_w = layerops_matrix_of(buffers[SCALE_W], LAYEROPS_F32, 1, cols);
   if (e->scales) {
     int64_t rows_of = e->scales == 1 ? 1 : rows, cols_of = e->scales == 1 ? 1 : cols;
     args.scale_x = layerops_matrix_of(buffers[SCALE_X], LAYEROPS_F32, 1, rows_of);
@@ -260,23 +283,24 @@ static bool run_ending(const lo_cuda_kernel *k, const ending *e, layerops_type t
   return done;
 }
 
-static void try_ending(const lo_cuda_kernel *k, layerops_type type, int parts, int number) {
+static void try_ending(const lo_cuda_kernel *k, pair t, int parts, int number) {
   const ending *e = &endings[number];
-  bool integers = type == LAYEROPS_I8 || type == LAYEROPS_U8, tf32 = k->kinds & LO_KIND_TF32;
+  bool integers = are_integers(t), tf32 = k->kinds & LO_KIND_TF32;
   if (!integers && (e->scales || e->out > LAYEROPS_BF16)) return;
-  layerops_type out = e->out ? e->out : integers ? LAYEROPS_BF16 : type;
+  if (e->scaled && (integers || t.a == t.b)) return;
+  layerops_type out = e->out ? e->out : integers ? LAYEROPS_BF16 : t.a;
   int64_t rows = k->few && k->few < ROWS ? k->few : ROWS;
   int64_t row = (COLS - e->narrow) * (int64_t)layerops_type_size(out);
   char *memory = calloc(2, ROWS * COLS * 4);
-  bool ran = run_ending(k, e, type, tf32 ? LAYEROPS_ALLOW_TF32 : 0, rows, out, memory);
-  made *m = &first_made[type][tf32][number];
+  bool ran = run_ending(k, e, t, tf32 ? LAYEROPS_ALLOW_TF32 : 0, rows, out, memory);
+  made *m = &first_made[t.a][t.b][tf32][number];
   if (ran && !m->memory) *m = (made){rows, memory};
   int64_t alike = rows < m->rows ? rows : m->rows;
   ok(ran && !memcmp(memory, m->memory, (size_t)(alike * row)) &&
          !memcmp(memory + ROWS * COLS * 4, m->memory + ROWS * COLS * 4,
                  (size_t)(alike * (COLS - e->narrow) * 4)),
-     "%s %s, %d parts of k, %s: the bits of every kernel%s%s", k->name, layerops_type_name(type),
-     parts, e->name, ran ? "" : ": ", ran ? "" : layerops_last_error());
+     "%s %s, %s, %d parts of k, %s: the bits of every kernel%s%s", k->name, layerops_type_name(t.a),
+     layerops_type_name(t.b), parts, e->name, ran ? "" : ": ", ran ? "" : layerops_last_error());
   if (memory != m->memory) free(memory);
 }
 
@@ -321,7 +345,7 @@ static void test_division(void) {
   layerops_close(ctx);
 }
 
-static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, int architecture) {
+static void try_kernel(const lo_cuda_kernel *k, pair t, int parts, int architecture) {
   char name[64], arch[16];
   snprintf(name, sizeof name, "%s:%d", k->name, parts);
   snprintf(arch, sizeof arch, "%d", architecture);
@@ -333,10 +357,10 @@ static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, i
   if (!ok(status == LAYEROPS_OK, "%s on sm_%d%s%s", name, architecture, status ? ": " : "",
           status ? layerops_last_error() : ""))
     return;
-  try_shapes(k, type, parts, k->align);
-  if (k->align == LO_CUDA_CHUNK) try_shapes(k, type, parts, -1); /* through copies */
+  try_shapes(k, t, parts, k->align);
+  if (k->align == LO_CUDA_CHUNK) try_shapes(k, t, parts, -1); /* through copies */
   bool suits = k->orders & LO_ORDER_NT && lo_ceil_div(DEPTH, k->bk) >= 2 * parts - 1;
-  for (int i = 0; i < ENDINGS && suits; i++) try_ending(k, type, parts, i);
+  for (int i = 0; i < ENDINGS && suits; i++) try_ending(k, t, parts, i);
   layerops_close(ctx);
 }
 
@@ -344,20 +368,29 @@ static void try_kernel(const lo_cuda_kernel *k, layerops_type type, int parts, i
 static void test_kernel(const lo_cuda_kernel *k, int device) {
   static const struct {
     int kind;
-    layerops_type type;
-  } types[] = {{LO_KIND_F32, LAYEROPS_F32}, {LO_KIND_TF32, LAYEROPS_F32},
-               {LO_KIND_F16, LAYEROPS_F16}, {LO_KIND_BF16, LAYEROPS_BF16},
-               {LO_KIND_INT8, LAYEROPS_I8}, {LO_KIND_INT8, LAYEROPS_U8}};
+    pair types;
+  } list[] = {{LO_KIND_F32, {LAYEROPS_F32, LAYEROPS_F32}},
+              {LO_KIND_TF32, {LAYEROPS_F32, LAYEROPS_F32}},
+              {LO_KIND_F16, {LAYEROPS_F16, LAYEROPS_F16}},
+              {LO_KIND_BF16, {LAYEROPS_BF16, LAYEROPS_BF16}},
+              {LO_KIND_INT8, {LAYEROPS_I8, LAYEROPS_I8}},
+              {LO_KIND_INT8, {LAYEROPS_U8, LAYEROPS_I8}},
+              {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_I8}},
+              {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_F8E4M3}},
+              {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_F8E5M2}},
+              {LO_KIND_BF16_W8, {LAYEROPS_BF16, LAYEROPS_I8}},
+              {LO_KIND_BF16_W8, {LAYEROPS_BF16, LAYEROPS_F8E4M3}},
+              {LO_KIND_BF16_W8, {LAYEROPS_BF16, LAYEROPS_F8E5M2}}};
   int architecture = device < k->to ? device : k->to;
   if (architecture < k->from) {
     skip(k->name, "for sm_%d and later: this is sm_%d", k->from, device);
     return;
   }
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    if (!(k->kinds & types[i].kind)) continue;
-    try_kernel(k, types[i].type, 1, architecture);
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+    if (!(k->kinds & list[i].kind)) continue;
+    try_kernel(k, list[i].types, 1, architecture);
     bool splits = !k->few && (!k->boxes || k->meets);
-    if (splits) try_kernel(k, types[i].type, 3, architecture);
+    if (splits) try_kernel(k, list[i].types, 3, architecture);
   }
 }
 
@@ -431,7 +464,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < lo_cuda_kernel_count; i++)
     if (!strncmp(lo_cuda_kernels[i].name, only, strlen(only)))
       test_kernel(&lo_cuda_kernels[i], device);
-  for (int i = 0; i < (LAYEROPS_U8 + 1) * 2 * ENDINGS; i++) free((&first_made[0][0][0])[i].memory);
+  made *all = &first_made[0][0][0][0];
+  for (int i = 0; i < TYPES * TYPES * 2 * ENDINGS; i++) free(all[i].memory);
   return done();
 }
 #endif

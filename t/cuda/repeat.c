@@ -203,28 +203,32 @@ static layerops_matrix operand(int which, layerops_type type, int64_t rows, int6
 static any_call product(const lo_cuda_kernel *k, layerops_type type, shape s, int order,
                         bool copied) {
   const bool integers = LO_KIND_INT8 & k->kinds;
-  layerops_type w_type = type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
+  const bool mixed = LO_KINDS_W8 & k->kinds;
+  layerops_type w_type = mixed ? LAYEROPS_F8E4M3 : type == LAYEROPS_U8 ? LAYEROPS_I8 : type;
+  const bool w_copied = copied && !mixed;
   layerops_matrix y = of(C, integers ? LAYEROPS_F32 : type, s.m, s.n);
   uint32_t flags = k->kinds & LO_KIND_TF32 ? LAYEROPS_ALLOW_TF32 : 0;
   y.stride = s.n + 3;
   any_call call = {.op = order == 1 ? LAYEROPS_OP_linear_forward : LAYEROPS_OP_gemm};
   if (order == 1)
-    call.args.linear_forward = (layerops_linear_args){.x = operand(A, type, s.m, s.k, k, copied),
-                                                      .w = operand(B, w_type, s.n, s.k, k, copied),
-                                                      .bias = of(D, y.type, 1, s.n),
-                                                      .y = y,
-                                                      .activation = LAYEROPS_GELU,
-                                                      .flags = flags};
+    call.args.linear_forward =
+        (layerops_linear_args){.x = operand(A, type, s.m, s.k, k, copied),
+                               .w = operand(B, w_type, s.n, s.k, k, w_copied),
+                               .bias = of(D, y.type, 1, s.n),
+                               .y = y,
+                               .activation = LAYEROPS_GELU,
+                               .flags = flags};
   else
-    call.args.gemm = (layerops_gemm_args){.a = order / 2 ? operand(A, type, s.k, s.m, k, copied)
-                                                         : operand(A, type, s.m, s.k, k, copied),
-                                          .b = order % 2 ? operand(B, w_type, s.n, s.k, k, copied)
-                                                         : operand(B, w_type, s.k, s.n, k, copied),
-                                          .c = y,
-                                          .trans_a = order / 2,
-                                          .trans_b = order % 2,
-                                          .beta = layerops_value(0.5),
-                                          .flags = flags};
+    call.args.gemm =
+        (layerops_gemm_args){.a = order / 2 ? operand(A, type, s.k, s.m, k, copied)
+                                            : operand(A, type, s.m, s.k, k, copied),
+                             .b = order % 2 ? operand(B, w_type, s.n, s.k, k, w_copied)
+                                            : operand(B, w_type, s.k, s.n, k, w_copied),
+                             .c = y,
+                             .trans_a = order / 2,
+                             .trans_b = order % 2,
+                             .beta = layerops_value(0.5),
+                             .flags = flags};
   return call;
 }
 
@@ -471,7 +475,8 @@ static void find_families(void) {
 static void test_type(layerops_type type, int kind) {
   if (!ok(!fill_pool(type), "operands of %s", layerops_type_name(type))) return;
   for (int i = 0; i < family_count; i++) test_kernels(type, kind, i);
-  if ((prefix && strcmp(prefix, "operations")) || kind == LO_KIND_TF32) return;
+  const int alike = LO_KIND_TF32 | LO_KINDS_W8; /* operations are no others */
+  if ((prefix && strcmp(prefix, "operations")) || kind & alike) return;
   for (int i = 0; i < family_count && kind != LO_KIND_INT8; i++) test_products(type, i);
   if (kind != LO_KIND_INT8) test_rows(type);
   test_threads(type);
@@ -481,9 +486,10 @@ static void test_all(void) {
   static const struct {
     layerops_type type;
     int kind;
-  } types[] = {{LAYEROPS_F32, LO_KIND_F32}, {LAYEROPS_F32, LO_KIND_TF32},
-               {LAYEROPS_F16, LO_KIND_F16}, {LAYEROPS_BF16, LO_KIND_BF16},
-               {LAYEROPS_I8, LO_KIND_INT8}, {LAYEROPS_U8, LO_KIND_INT8}};
+  } types[] = {{LAYEROPS_F32, LO_KIND_F32},    {LAYEROPS_F32, LO_KIND_TF32},
+               {LAYEROPS_F16, LO_KIND_F16},    {LAYEROPS_BF16, LO_KIND_BF16},
+               {LAYEROPS_I8, LO_KIND_INT8},    {LAYEROPS_U8, LO_KIND_INT8},
+               {LAYEROPS_F16, LO_KIND_F16_W8}, {LAYEROPS_BF16, LO_KIND_BF16_W8}};
   layerops_context *owner = ctx;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     test_type(types[i].type, types[i].kind);
