@@ -43,7 +43,9 @@ class Times:
         self.m, self.n, self.k = column(0), column(1), column(2)
         self.split, self.slice, self.seconds = column(5), column(6), column(7)
         self.tail = column(9)
-        widened = np.array([f[3].startswith("f8") and "_f8_" not in f[4] for f in rows])
+        as_it_is = ("_f8_", "_w8_")
+        widened = np.array([f[3][:2] == "f8" and not any(x in f[4] for x in as_it_is)
+                            for f in rows])
         self.size = np.where(widened, 2.0, [SIZES[f[3]] for f in rows])
         of = lambda i: np.array([kernels[f[4]][i] for f in rows], float)
         unit, bm, bn, self.bk, self.resident, align, few, self.cluster, self.meets = (

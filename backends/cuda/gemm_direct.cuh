@@ -482,11 +482,14 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
   return acc;
 }
 
-/* Floats: alpha, and a scale for each column. */
-LO_FN float4 lo_direct_scale(float alpha, const float *scales, float4 acc) {
-  return make_float4(
-      __fmul_rn(__fmul_rn(alpha, acc.x), scales[0]), __fmul_rn(__fmul_rn(alpha, acc.y), scales[1]),
-      __fmul_rn(__fmul_rn(alpha, acc.z), scales[2]), __fmul_rn(__fmul_rn(alpha, acc.w), scales[3]));
+/* Floats: alpha, the row's scale and a scale for each column. */
+LO_FN float4 lo_direct_scale(const lo_cu_epilogue &e, float alpha, lo_i64 row, const float *columns,
+                             float4 acc) {
+  float a = e.scale_a.p && !e.scale_a.one ? ((const float *)e.scale_a.p)[row] : 1.0f;
+  return make_float4(__fmul_rn(__fmul_rn(alpha, acc.x), __fmul_rn(a, columns[0])),
+                     __fmul_rn(__fmul_rn(alpha, acc.y), __fmul_rn(a, columns[1])),
+                     __fmul_rn(__fmul_rn(alpha, acc.z), __fmul_rn(a, columns[2])),
+                     __fmul_rn(__fmul_rn(alpha, acc.w), __fmul_rn(a, columns[3])));
 }
 
 /* Brings what the epilogue will read to the second-level cache. C only where a number from the host
@@ -593,7 +596,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
     if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
     if constexpr (Core::SCALED)
       if (p.e.ends & scaling) {
-        acc = lo_direct_scale(end.alpha, scales + q.column, acc);
+        acc = lo_direct_scale(p.e, end.alpha, row, scales + q.column, acc);
         end.alpha = 1.0f, end.ends &= ~scaling;
       }
     sum_t sums[1][4] = {{acc.x, acc.y, acc.z, acc.w}};

@@ -48,7 +48,8 @@ static void lo_from_matrix(lo_cu_gemm *p, const lo_direct_entry *e, lo_i64 first
 }
 
 /* As many launches as the limits of a grid want: nearly always one. */
-static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, void *stream) {
+static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, lo_cu_grid wanted,
+                         void *stream) {
   const lo_i64 most = 65535;
   static const int sizes[] = {0, 4, 2, 2, 4, 1, 1, 1, 1}; /* by LO_TYPE_ */
   if (given->tile0) return 0;                             /* the first call took all tiles */
@@ -68,6 +69,7 @@ static int lo_run_direct(const lo_direct_entry *e, const lo_cu_gemm *given, void
       lo_i64 left = tiles - q.tile0;
       lo_cu_grid grid = {lo_tiles(q.a.extent, e->bm), left < most ? left : most, q.batch * q.split,
                          e->threads, e->shared};
+      grid.alone = wanted.alone;
       int error = lo_cu_launch(e->kernel, grid, &q, stream);
       if (error) return error;
     }

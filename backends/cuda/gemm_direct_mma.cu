@@ -14,11 +14,11 @@ template <int UNIT> static const lo_direct_entry *bytes() {
   return list;
 }
 
-int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, void *stream) {
+int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   const lo_direct_entry *list = unit == LO_DIRECT_K8_F16   ? halves<LO_DIRECT_K8_F16>()
                                 : unit == LO_DIRECT_F16    ? halves<LO_DIRECT_F16>()
                                 : unit == LO_DIRECT_BF16   ? halves<LO_DIRECT_BF16>()
                                 : unit == LO_DIRECT_K16_S8 ? bytes<LO_DIRECT_K16_S8>()
                                                            : bytes<LO_DIRECT_S8>();
-  return lo_run_direct(list + number, p, stream);
+  return lo_run_direct(list + number, p, grid, stream);
 }

@@ -21,9 +21,9 @@ template <int UNIT> static const lo_direct_entry *list_by(int type) {
                                   : list_of<UNIT, LO_TYPE_F8E5M2>();
 }
 
-int lo_cu_run_direct_w8(int number, int unit, const lo_cu_gemm *p, void *stream) {
+int lo_cu_run_direct_w8(int number, int unit, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
   const lo_direct_entry *list = unit == LO_DIRECT_K8_F16 ? list_by<LO_DIRECT_K8_F16>(p->b.type)
                                 : unit == LO_DIRECT_F16  ? list_by<LO_DIRECT_F16>(p->b.type)
                                                          : list_by<LO_DIRECT_BF16>(p->b.type);
-  return lo_run_direct(list + number, p, stream);
+  return lo_run_direct(list + number, p, grid, stream);
 }

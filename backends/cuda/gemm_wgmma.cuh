@@ -301,8 +301,7 @@ template <class T> struct lo_wgmma_column_sums {
  * sums. */
 template <class T, class Body>
 LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank, Body body) {
-  for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tile1;
-       t += gridDim.x / T::CLUSTER) {
+  for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tile1; t += gridDim.x / T::CLUSTER) {
     lo_i64 tm, tn;
     lo_tile_at(t, p.tiles_m, p.tiles_n, tm, tn);
     at.row0 = (tm * T::CLUSTER + rank) * T::BM;
@@ -430,7 +429,8 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
                                                   lo_ending_of(p.e, at.l, false),
                                                   columns,
                                                   turns + threadIdx.x / 32 % 4 * 2 * LO_WGMMA_TURN,
-                                                  at.row0 + core.first_row(0) + threadIdx.x % 32 / 4,
+                                                  at.row0 + core.first_row(0) +
+                                                      threadIdx.x % 32 / 4,
                                                   at.col0,
                                                   lo_left(p.n, at.col0, T::BN)};
     ends.run([&](sum_t(&s)[16], int number) {
@@ -438,8 +438,7 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
       for (int i = 0; i < T::SIXTEENS; i++)
         if (i == number)
 #pragma unroll
-          for (int e = 0; e < 16; e++)
-            s[e] = core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16 + e];
+          for (int e = 0; e < 16; e++) s[e] = core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16 + e];
       if (!PARTS) return true;
       if (owner_of(number) != blockIdx.y) return false;
       add_parts(s, number);

@@ -95,8 +95,9 @@ template <class Columns>
 LO_FN void lo_wgmma_before(const lo_ending &end, const Columns &columns, float (&z)[4][4],
                            const float (&s)[16], const lo_wgmma_spot &at) {
   if (Columns::SCALED && end.ends & LO_END_SCALES) {
-    lo_wgmma_scale(end, columns, z, at,
-                   [&](float scale, int i) { return __fmul_rn(__fmul_rn(end.alpha, s[i]), scale); });
+    lo_wgmma_scale(end, columns, z, at, [&](float scale, int i) {
+      return __fmul_rn(__fmul_rn(end.alpha, s[i]), scale);
+    });
     lo_wgmma_add(columns, z, at, [](float y, float b) { return __fadd_rn(y, b); });
   } else {
     lo_wgmma_sort(z, s);
@@ -151,10 +152,10 @@ LO_FN void lo_wgmma_turn(unsigned turn, const float (&z)[4][4], uint4 (&lines)[2
     const float(&a)[4] = z[2 * h], (&b)[4] = z[2 * h + 1];
     uint2 low = lo_to_16x4(make_float4(a[0], a[1], a[2], a[3]), BF16);
     uint2 high = lo_to_16x4(make_float4(b[0], b[1], b[2], b[3]), BF16);
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                     put + h * 512),
-                 "r"(low.x), "r"(low.y), "r"(high.x), "r"(high.y)
-                 : "memory");
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(put + h * 512),
+        "r"(low.x), "r"(low.y), "r"(high.x), "r"(high.y)
+        : "memory");
   }
   __syncwarp();
 #pragma unroll
@@ -175,7 +176,7 @@ LO_FN void lo_wgmma_store_wide(const lo_ending &end, unsigned turn, const float 
   for (int h = 0; h < 2; h++)
     if (8 * h < at.rows && 8 * q < left) lo_store_words(c + 8 * h * end.stride, lines[h]);
 }
-/* or of 8, both rows in one turn, */
+/* or of 8, both rows in one turn of words, */
 LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
                                 const lo_wgmma_spot &at) {
   int q = threadIdx.x % 4;
@@ -195,36 +196,7 @@ LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], in
                      make_uint2(__byte_perm(w[0], w[1], halves), __byte_perm(w[2], w[3], halves)));
   }
 }
-/* or two. */
-LO_FN void lo_wgmma_store(const lo_ending &end, const float (&z)[4][4], int left,
-                          const lo_wgmma_spot &at) {
-  left -= threadIdx.x % 4 * 2;
-  lo_i64 place = at.row * end.stride + at.col + threadIdx.x % 4 * 2;
-#pragma unroll
-  for (int i = 0; i < 4; i++, left -= 8, place += 8)
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      if (8 * h >= at.rows) break;
-      float x = z[2 * h + i / 2][i % 2 * 2], y = z[2 * h + i / 2][i % 2 * 2 + 1];
-      char *to = end.to + lo_bytes_of(end.type, place + 8 * h * end.stride);
-      if (end.type == LO_TYPE_F32 && end.quads && left > 1) {
-        *(float2 *)to = make_float2(x, y);
-        continue;
-      }
-      const float one[2][1] = {{x}, {y}};
-#pragma unroll
-      for (int j = 0; j < 2; j++, to += lo_bytes_of(end.type, 1)) {
-        if (end.type == LO_TYPE_F32)
-          lo_put_f32(to, one[j], false, left - j);
-        else if (end.type <= LO_TYPE_BF16)
-          lo_put_16(to, one[j], end.type == LO_TYPE_BF16, false, left - j);
-        else
-          lo_put_8(to, one[j], end.type, false, left - j);
-      }
-    }
-}
-
-/* or two of f32 that are there. */
+/* or two of f32, */
 LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], int left,
                                 const lo_wgmma_spot &at) {
   float *c = (float *)end.to + at.row * end.stride + at.col + threadIdx.x % 4 * 2;
@@ -235,6 +207,39 @@ LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], in
       if (8 * h < at.rows && 8 * i < left)
         *(float2 *)(c + 8 * h * end.stride + 8 * i) =
             make_float2(z[2 * h + i / 2][i % 2 * 2], z[2 * h + i / 2][i % 2 * 2 + 1]);
+}
+/* or one by one: a row's 32 to the 32 lanes, by way of 2 KB. Pairs are swizzled, so that those of
+ * four lines find all banks. */
+LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const float (&z)[4][4],
+                                 int left, const lo_wgmma_spot &at) {
+  int lane = threadIdx.x % 32, swizzle = lane / 4 % 4 * 4;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    const float *pair = &z[i / 4 * 2 + i % 4 / 2][i % 2 * 2];
+    unsigned to = turn + (lane / 4 + i / 4 * 8) * 128 + ((i % 4 * 4 + lane % 4) ^ swizzle) * 8;
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(pair[0]), "f"(pair[1])
+                 : "memory");
+  }
+  __syncwarp();
+  int rows = at.rows + lane / 4; /* from the warp's first row on */
+  char *c = end.to + lo_bytes_of(end.type, (at.row - lane / 4) * end.stride + at.col + lane);
+  lo_i64 step = lo_bytes_of(end.type, end.stride);
+#pragma unroll 4
+  for (int r = 0; r < 16; r++, c += step) {
+    float x[1];
+    asm volatile("ld.shared.f32 %0, [%1];"
+                 : "=f"(x[0])
+                 : "r"(turn + r * 128 + ((lane / 2) ^ (r % 4 * 4)) * 8 + lane % 2 * 4)
+                 : "memory");
+    int count = r < rows && lane < left;
+    if (end.type == LO_TYPE_F32)
+      lo_put_f32(c, x, false, count);
+    else if (end.type <= LO_TYPE_BF16)
+      lo_put_16(c, x, end.type == LO_TYPE_BF16, false, count);
+    else
+      lo_put_8(c, x, end.type, false, count);
+  }
 }
 
 /* A lane's sixteens, one after the other, along the columns first. sums(s, i): number i's; false
@@ -329,7 +334,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       int here = left - at.column;
       lo_wgmma_short<-1>(end, columns, z, s, at);
       if (!wide)
-        lo_wgmma_store(end, z, here, at);
+        lo_wgmma_store_singly(end, turn, z, here, at);
       else if (end.type == LO_TYPE_F32)
         lo_wgmma_store_pairs(end, z, here, at);
       else if (Columns::SCALED && end.type >= LO_TYPE_I8)

@@ -127,40 +127,37 @@ static int run_sliced_loose(int number, int kind, const lo_cu_gemm *p, lo_cu_gri
 
 /* Units as lo_cu_run_direct_mma() has them. */
 static int run_direct_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid, void *stream) {
-  (void)kind, (void)grid;
-  return lo_cu_run_direct_mma(number, LO_DIRECT_K8_F16, p, stream);
+  (void)kind;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_K8_F16, p, grid, stream);
 }
 static int run_direct_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
-  (void)grid;
-  return lo_cu_run_direct_mma(number, kind == LO_KIND_F16 ? LO_DIRECT_F16 : LO_DIRECT_BF16, p,
+  return lo_cu_run_direct_mma(number, kind == LO_KIND_F16 ? LO_DIRECT_F16 : LO_DIRECT_BF16, p, grid,
                               stream);
 }
 static int run_direct_s8_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                              void *stream) {
-  (void)kind, (void)grid;
-  return lo_cu_run_direct_mma(number, LO_DIRECT_K16_S8, p, stream);
+  (void)kind;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_K16_S8, p, grid, stream);
 }
 static int run_direct_s8_k32(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                              void *stream) {
-  (void)kind, (void)grid;
-  return lo_cu_run_direct_mma(number, LO_DIRECT_S8, p, stream);
+  (void)kind;
+  return lo_cu_run_direct_mma(number, LO_DIRECT_S8, p, grid, stream);
 }
 static int run_direct_w8_k8(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                             void *stream) {
-  (void)kind, (void)grid;
-  return lo_cu_run_direct_w8(number, LO_DIRECT_K8_F16, p, stream);
+  (void)kind;
+  return lo_cu_run_direct_w8(number, LO_DIRECT_K8_F16, p, grid, stream);
 }
 static int run_direct_w8_k16(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                              void *stream) {
-  (void)grid;
   return lo_cu_run_direct_w8(number, kind == LO_KIND_F16_W8 ? LO_DIRECT_F16 : LO_DIRECT_BF16, p,
-                             stream);
+                             grid, stream);
 }
 static int run_direct_fma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream) {
-  (void)grid;
-  return lo_cu_run_direct_fma(number, kind != LO_KIND_F32, p, stream);
+  return lo_cu_run_direct_fma(number, kind != LO_KIND_F32, p, grid, stream);
 }
 
 /* Numbers of the rows of a list. */
@@ -294,10 +291,10 @@ enum {
 /* Direct kernels on tensor cores: EACH elements are 16 bytes. */
 #define DIRECT_MMA(RUN, NUMBER, MT, NT, KS, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT,       \
                    FIXED, EACH)                                                                    \
-  .run = RUN, .number = NUMBER, .bm = 16 * (MT) / (KS) * (M),                                      \
-  .bn = 8 * (NT) / (KS) * (N), .bk = 4 * (KS) * (EACH) * (K) * (UNROLL), .align = BYTES,           \
-  .few = FEW, .blocks = BLOCKS, .rate = RATE, .wait = WAIT, .fixed = FIXED, .orders = LO_ORDER_NT, \
-  .sliced = true, .direct = true
+  .run = RUN, .number = NUMBER, .bm = 16 * (MT) / (KS) * (M), .bn = 8 * (NT) / (KS) * (N),         \
+  .bk = 4 * (KS) * (EACH) * (K) * (UNROLL), .align = BYTES, .few = FEW, .blocks = BLOCKS,          \
+  .rate = RATE, .wait = WAIT, .fixed = FIXED, .orders = LO_ORDER_NT, .sliced = true,               \
+  .direct = true
 #define DIRECT_FMA(NUMBER, LM, LN, TM, TN, M, N, K, UNROLL, BYTES, FEW, BLOCKS, RATE, WAIT, FIXED, \
                    EACH)                                                                           \
   .run = run_direct_fma, .number = NUMBER, .bm = (LM) * (TM) * (M), .bn = (LN) * (TN) * (N),       \

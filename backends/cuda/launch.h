@@ -78,11 +78,13 @@ int lo_cu_run_gemm_triple(int number, const lo_cu_gemm *p, lo_cu_grid grid, void
 int lo_cu_run_gemm_sliced(int tile, int type, int loose, const lo_cu_gemm *p, lo_cu_grid grid,
                           void *stream);
 /* Kernels of gemm_direct.cuh, all tiles of a product at once, by their number in params.h's lists:
- * on tensor cores with a unit LO_DIRECT_, on ordinary cores for f32 or 16-bit operands. */
-int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, void *stream);
+ * on tensor cores with a unit LO_DIRECT_, on ordinary cores for f32 or 16-bit operands. Of the grid
+ * only `alone` counts. */
+int lo_cu_run_direct_mma(int number, int unit, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
 /* B of 8 bits, of p->b.type: numbers of LO_CU_DIRECT_W8 and its LARGE ones. */
-int lo_cu_run_direct_w8(int number, int unit, const lo_cu_gemm *p, void *stream);
-int lo_cu_run_direct_fma(int number, int halves, const lo_cu_gemm *p, void *stream);
+int lo_cu_run_direct_w8(int number, int unit, const lo_cu_gemm *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_direct_fma(int number, int halves, const lo_cu_gemm *p, lo_cu_grid grid,
+                         void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
 

@@ -120,8 +120,8 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
   return launch_tiles(ctx, plan, g, what);
 }
 
-/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one, and
- * elements of that type. */
+/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one,
+ * and elements of that type. */
 static void move_operand(const layerops_matrix *m, layerops_type type, lo_cu_operand *o,
                          lo_cu_align *align, char **memory) {
   int64_t from = (int64_t)lo_type_bytes(m->type), size = (int64_t)lo_type_bytes(type);

@@ -36,7 +36,8 @@ static int kinds_of(const lo_product *p) {
     return eight ? LO_KIND_BF16 | LO_KIND_BF16_W8 : LO_KIND_BF16;
   case LAYEROPS_F8E4M3:
   case LAYEROPS_F8E5M2:
-    return LO_KIND_F16 | LO_KIND_F8 | (p->flags & LAYEROPS_FAST_ACCUM ? LO_KIND_F8_FAST : 0);
+    return LO_KIND_F16 | LO_KIND_F16_W8 | LO_KIND_F8 |
+           (p->flags & LAYEROPS_FAST_ACCUM ? LO_KIND_F8_FAST : 0);
   default:
     return LO_KIND_INT8;
   }
@@ -44,7 +45,8 @@ static int kinds_of(const lo_product *p) {
 
 layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
                               const lo_cuda_kernel *k) {
-  const bool as_it_is = k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
+  const bool a_widened = k->kinds & LO_KINDS_W8 && m == &p->a;
+  const bool as_it_is = !a_widened && k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
   if (as_it_is || lo_type_bytes(m->type) != 1) return m->type;
   return is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
 }
@@ -172,8 +174,7 @@ static const char *refuses_alignment(layerops_context *ctx, const lo_product *p,
   if (!(lo_cuda_is_copied(p, &p->a, k) || fits(p, &p->a, k)) ||
       !(lo_cuda_is_copied(p, &p->b, k) || fits(p, &p->b, k)))
     return "rows are not aligned enough";
-  if (k->kinds & LO_KINDS_W8 && !fits(p, &p->b, k))
-    return "a copy of W may as well be wider";
+  if (k->kinds & LO_KINDS_W8 && !fits(p, &p->b, k)) return "a copy of W may as well be wider";
   if (ctx->args.workspace && bytes + 256 > ctx->args.workspace->bytes)
     return "copies of the operands do not fit the user's workspace";
   return bytes > LARGEST_COPIES ? "copies of the operands would need too much memory" : NULL;
@@ -253,14 +254,14 @@ static void keep_cheapest(void *user, int split, int64_t slice, double cost) {
   c->slice = slice;
 }
 
-/* Blocks that come while others are still there fill SMs unevenly. Where they are too few for all
- * SMs and run long, that costs more than waiting for the launch before does. */
+/* Blocks that come while others are still there fill SMs unevenly. Where they are too few to fill
+ * all and run long, that costs more than waiting for the launch before does. */
 static bool is_alone(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k,
                      int split, int64_t slice) {
   const double long_clocks = 25000;
   int64_t tiles = lo_ceil_div(p->m, k->bm) * lo_ceil_div(p->n, k->bn) * p->batch;
   int64_t blocks = tiles * split * (k->cluster ? k->cluster : 1);
-  return 5 * blocks < 4 * (int64_t)s->device->sms &&
+  return 5 * blocks < 4 * (int64_t)s->device->sms * lo_cuda_resident(s->architecture, k) &&
          lo_cuda_cost(s, p, k, split, slice) > long_clocks;
 }
 

@@ -89,7 +89,7 @@ typedef struct lo_cuda_plan {
   int split;
   int64_t slice;
   lo_cuda_tail tail;
-  bool alone; /* its launches wait until the one before has ended: lo_cu_grid */
+  bool alone;                   /* its launches wait until the one before has ended: lo_cu_grid */
   int64_t partial_bytes, bytes; /* scratch memory: of the partial products; in all */
   int64_t copies;               /* where in it copies of operands begin */
 } lo_cuda_plan;

@@ -63,9 +63,9 @@ LO_FN float lo_tanh(float x) {
 
 /* ---- Activations of what is stored with 16 bits or less.
  *
- * Phi(-t) = 2^P(t), P the minimax polynomial of log2 Phi(-t) on [0, 13.05], beyond which Phi is 0 in
- * f32: the error is 2^-12.9 of the result, a fifteenth of bf16's rounding; and on [0, 5.85], beyond
- * which t Phi(-t) is 0 in f16 (and in 8 bits): 2^-17.7. */
+ * Phi(-t) = 2^P(t), P the minimax polynomial of log2 Phi(-t) on [0, 13.05], beyond which Phi is 0
+ * in f32: the error is 2^-12.9 of the result, a fifteenth of bf16's rounding; and on [0, 5.85],
+ * beyond which t Phi(-t) is 0 in f16 (and in 8 bits): 2^-17.7. */
 template <bool BF16> LO_FN float lo_gelu_short(float z) {
   const float most = BF16 ? 13.05f : 5.85f;
   float t = fminf(fabsf(z), most), p;
