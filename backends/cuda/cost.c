@@ -42,7 +42,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
-static const double cluster_meeting = 2000, follows = 11800; /* a launch behind another */
+static const double cluster_meeting = 5156, follows = 24080; /* a launch behind another */
 
 lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
   enum { LARGEST_CLUSTER = 8 };
@@ -76,12 +76,13 @@ lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const 
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 2910, each_part = 662, copied_a_clock = 12.3;
-  const double part_output = 0.0238; /* a block adds the parts of its tile alone */
+  const double meeting = 4050, each_part = 872, copied_a_clock = 26.1;
+  const double part_output = 0.00814; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
-  const double bytes_a_clock = k->boxes ? 61.6 : 64, launch = k->boxes ? 6160 : 4430;
-  const double output = k->boxes ? 0.359 : 0.385;
-  const double ragged = k->boxes ? 0.491 : 0.143; /* where neighbours are not stored at once */
+  const double bytes_a_clock = k->boxes ? 57.9 : 33, launch = k->boxes ? 2249 : 3405;
+  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.499 : 0.451;
+  const double output = k->boxes ? boxed_output : 0.119;
+  const double ragged = k->boxes ? 0.452 : 0.264; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms;
   double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));

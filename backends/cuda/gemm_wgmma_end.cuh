@@ -208,8 +208,9 @@ LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], in
         *(float2 *)(c + 8 * h * end.stride + 8 * i) =
             make_float2(z[2 * h + i / 2][i % 2 * 2], z[2 * h + i / 2][i % 2 * 2 + 1]);
 }
-/* or one by one: a row's 32 to the 32 lanes, by way of 2 KB. Pairs are swizzled, so that those of
- * four lines find all banks. */
+/* or one by one, of TYPE, or where that is 0 of any: a row's 32 to the 32 lanes, by way of 2 KB.
+ * Pairs are swizzled, so that those of four lines find all banks. */
+template <int TYPE>
 LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const float (&z)[4][4],
                                  int left, const lo_wgmma_spot &at) {
   int lane = threadIdx.x % 32, swizzle = lane / 4 % 4 * 4;
@@ -222,9 +223,9 @@ LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const floa
                  : "memory");
   }
   __syncwarp();
-  int rows = at.rows + lane / 4; /* from the warp's first row on */
-  char *c = end.to + lo_bytes_of(end.type, (at.row - lane / 4) * end.stride + at.col + lane);
-  lo_i64 step = lo_bytes_of(end.type, end.stride);
+  int rows = at.rows + lane / 4, type = TYPE ? TYPE : end.type; /* rows from the warp's first on */
+  char *c = end.to + lo_bytes_of(type, (at.row - lane / 4) * end.stride + at.col + lane);
+  lo_i64 step = lo_bytes_of(type, end.stride);
 #pragma unroll 4
   for (int r = 0; r < 16; r++, c += step) {
     float x[1];
@@ -233,12 +234,12 @@ LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const floa
                  : "r"(turn + r * 128 + ((lane / 2) ^ (r % 4 * 4)) * 8 + lane % 2 * 4)
                  : "memory");
     int count = r < rows && lane < left;
-    if (end.type == LO_TYPE_F32)
+    if (type == LO_TYPE_F32)
       lo_put_f32(c, x, false, count);
-    else if (end.type <= LO_TYPE_BF16)
-      lo_put_16(c, x, end.type == LO_TYPE_BF16, false, count);
+    else if (type <= LO_TYPE_BF16)
+      lo_put_16(c, x, type == LO_TYPE_BF16, false, count);
     else
-      lo_put_8(c, x, end.type, false, count);
+      lo_put_8(c, x, type, false, count);
   }
 }
 
@@ -314,10 +315,27 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       return false;
     return true;
   }
+  /* The plain end of ragged rows, by itself: code that is fetched for the first time is waited for,
+   * line by line. */
+  template <int TYPE, class Sums> __device__ __forceinline__ bool is_ragged(Sums sums) {
+    if (end.type != TYPE || end.ends) return false;
+#pragma unroll 1
+    for (int i = 0; i < COUNT; i++) {
+      sum_t s[16];
+      float z[4][4];
+      if (!sums(s, i)) continue;
+      lo_wgmma_spot at = spot(i);
+      lo_wgmma_short<LO_ACT_RELU>(end, columns, z, s, at);
+      lo_wgmma_store_singly<TYPE>(end, turn, z, left - at.column, at);
+    }
+    return true;
+  }
   template <class Sums> __device__ __forceinline__ void run(Sums sums) {
     bool wide = is_wide();
-    if constexpr (Core::OUT != 0)
+    if constexpr (Core::OUT != 0) {
       if (wide && is_short<Core::OUT>(sums)) return;
+      if (!wide && is_ragged<Core::OUT>(sums)) return;
+    }
     if constexpr (Core::OUT2 != 0)
       if (wide && is_short<Core::OUT2>(sums)) return;
 #pragma unroll 1
@@ -334,7 +352,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       int here = left - at.column;
       lo_wgmma_short<-1>(end, columns, z, s, at);
       if (!wide)
-        lo_wgmma_store_singly(end, turn, z, here, at);
+        lo_wgmma_store_singly<0>(end, turn, z, here, at);
       else if (end.type == LO_TYPE_F32)
         lo_wgmma_store_pairs(end, z, here, at);
       else if (Columns::SCALED && end.type >= LO_TYPE_I8)

@@ -138,7 +138,7 @@ static void move_operand(const layerops_matrix *m, layerops_type type, lo_cu_ope
                     .lanes = 1,
                     .type = m->type,
                     .to_type = type};
-  while (r->lanes < 256 && LO_CUDA_CHUNK * LO_CU_ROW_CHUNKS * r->lanes < r->bytes) r->lanes *= 2;
+  while (r->lanes < 256 && 4 * LO_CU_ROW_WORDS * r->lanes < r->bytes) r->lanes *= 2;
   *memory += round_up(r->rows * r->batch * r->pitch);
   o->p = r->to;
   o->type = type;
@@ -176,7 +176,8 @@ static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
   }
   if (!aligned.count && !widened.count) return LAYEROPS_OK;
   int64_t each = LO_CUDA_CHUNK / (int64_t)lo_type_bytes(taken[0]->type);
-  if (k->direct) g->k = lo_ceil_div(p->k, each) * each; /* zeros count for nothing */
+  /* Zeros count for nothing. Kernels that take any rows may have one of them as it is. */
+  if (k->direct && k->align) g->k = lo_ceil_div(p->k, each) * each;
   LO_TRY(run_moves(ctx, &aligned, lo_cu_run_align, what));
   return run_moves(ctx, &widened, lo_cu_run_widen, what);
 }

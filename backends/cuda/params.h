@@ -120,13 +120,13 @@ typedef struct lo_cu_boxed_gemm {
 } lo_cu_boxed_gemm;
 
 /* Rows to be copied to borders of 16 bytes: sizes in bytes. */
-enum { LO_CU_ROW_CHUNKS = 4 };
+enum { LO_CU_ROW_WORDS = 8 };
 typedef struct lo_cu_rows {
   const void *from;
   void *to;
   lo_i64 rows, batch, bytes;
   lo_i64 stride, batch_stride, pitch;
-  int lanes; /* threads of a row, LO_CU_ROW_CHUNKS of 16 bytes each at a time: a power of 2 */
+  int lanes; /* threads of a row, LO_CU_ROW_WORDS each at a time: a power of 2 */
   int type, to_type; /* elements of 8 bits are widened to 16: LO_TYPE_ */
 } lo_cu_rows;
 

@@ -46,7 +46,7 @@ static int kinds_of(const lo_product *p) {
 layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
                               const lo_cuda_kernel *k) {
   const bool a_widened = k->kinds & LO_KINDS_W8 && m == &p->a;
-  const bool as_it_is = !a_widened && k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
+  const bool as_it_is = !a_widened && kinds_of(p) & k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
   if (as_it_is || lo_type_bytes(m->type) != 1) return m->type;
   return is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
 }
