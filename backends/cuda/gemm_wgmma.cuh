@@ -34,20 +34,20 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
 };
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
-/* OUT, OUT2: types of C whose short ends are in line. */
+/* OUT, OUT2: types of C whose short ends are in line, of OUT2 without activations. */
 template <int TYPE> struct lo_wgmma_type {
   static constexpr bool INTEGER = false, SCALED = TYPE >= LO_WGMMA_S8;
   static constexpr int ELEMENT = TYPE == LO_WGMMA_TF32 ? 4 : SCALED ? 1 : 2;
-  static constexpr int OUT = TYPE == LO_WGMMA_BF16   ? LO_TYPE_BF16
-                             : TYPE == LO_WGMMA_TF32 ? LO_TYPE_F32
-                                                     : LO_TYPE_F16;
-  static constexpr int OUT2 = SCALED ? LO_TYPE_BF16 : 0;
+  static constexpr int OUT = SCALED || TYPE == LO_WGMMA_BF16 ? LO_TYPE_BF16
+                             : TYPE == LO_WGMMA_TF32         ? LO_TYPE_F32
+                                                             : LO_TYPE_F16;
+  static constexpr int OUT2 = SCALED ? LO_TYPE_F16 : 0;
   typedef float sum;
   typedef float4 sum4;
 };
 template <> struct lo_wgmma_type<LO_WGMMA_S8> {
   static constexpr bool INTEGER = true, SCALED = true;
-  static constexpr int ELEMENT = 1, OUT = 0, OUT2 = 0;
+  static constexpr int ELEMENT = 1, OUT = LO_TYPE_I8, OUT2 = 0;
   typedef int sum;
   typedef int4 sum4;
 };
@@ -518,7 +518,8 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     if (T::CLUSTER == 1) lo_meet<STARTERS>(LO_WGMMA_READY);
     lo_wgmma_worker<Core, T, TRANS_A> worker(g, at, wgmma_memory);
-    lo_wgmma_tiles<T>(g, at, rank, [&]() { worker.tile(ring, steps); });
+    lo_wgmma_tiles<T>(g, at, rank,
+                      [&]() __attribute__((always_inline)) { worker.tile(ring, steps); });
   } else {
     if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     /* It need not wait for the others, nor they for its first copies. */

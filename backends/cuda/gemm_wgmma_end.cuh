@@ -283,6 +283,10 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       if (!sums(s, i)) continue;
       int column = i % WIDE * 32;
       lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * 64, 0, column, rows});
+      if (TYPE == LO_TYPE_I8) {
+        lo_wgmma_store_bytes(end, z, left - column, spot(i));
+        continue;
+      }
       char *to = c + lo_bytes_of(TYPE, column);
       if (TYPE == LO_TYPE_F32) {
 #pragma unroll
@@ -301,8 +305,9 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   }
   /* Whether it was such an end, of a C of that type. */
   template <int TYPE, class Sums> __device__ __forceinline__ bool is_short(Sums sums) {
-    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && !Core::OUT2 && !PARTS; /* little code */
-    constexpr int GELU = TYPE == LO_TYPE_BF16 ? LO_ACT_GELU_BF16 : LO_ACT_GELU_F16;
+    /* little code */
+    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && TYPE != Core::OUT2 && !PARTS;
+    constexpr int GELU = TYPE == LO_TYPE_F16 ? LO_ACT_GELU_F16 : LO_ACT_GELU_BF16;
     int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
     if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
     if (!ends)
