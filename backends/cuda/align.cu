@@ -12,7 +12,7 @@ template <class E> LO_FN unsigned some_of_word(const char *p, lo_i64 first, lo_i
   unsigned word = 0;
 #pragma unroll
   for (int b = 0; b < 4; b += sizeof(E))
-    if (b >= first && b < last) word |= (unsigned)__ldg((const E *)(p + b)) << 8 * b;
+    if (b >= first && b < last) word |= (unsigned)lo_load((const E *)(p + b)) << 8 * b;
   return word;
 }
 
@@ -26,7 +26,7 @@ template <class E> struct loose_row {
       : p(from - ((lo_u64)from & 3)), off((int)((lo_u64)from & 3)), bytes(bytes_) {}
   __device__ __forceinline__ unsigned on_border(lo_i64 i) const {
     lo_i64 first = 4 * i - off; /* in the row */
-    if (first >= 0 && first + 4 <= bytes) return __ldg((const unsigned *)p + i);
+    if (first >= 0 && first + 4 <= bytes) return lo_load((const unsigned *)p + i);
     return some_of_word<E>(p + 4 * i, -first, bytes - first);
   }
 };

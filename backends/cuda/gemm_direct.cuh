@@ -26,17 +26,17 @@ template <class E, int SPREAD, bool ONCE> struct lo_piece<E, 16, SPREAD, ONCE> {
     uint4 r = make_uint4(0, 0, 0, 0);
     if (left <= 0) return r;
     if (ONCE)
-      asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+      asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
                    : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
                    : "l"(p));
     else
-      r = __ldg((const uint4 *)p);
+      r = lo_load((const uint4 *)p);
     return r;
   }
 };
 template <int SPREAD, bool ONCE> struct lo_piece<float, 0, SPREAD, ONCE> {
   static __device__ __forceinline__ unsigned word(const float *p, int i, int left) {
-    return left > i * SPREAD ? __float_as_uint(__ldg(p + i * SPREAD)) : 0u;
+    return left > i * SPREAD ? __float_as_uint(lo_load(p + i * SPREAD)) : 0u;
   }
   static __device__ __forceinline__ uint4 load(const float *p, int left) {
     return make_uint4(word(p, 0, left), word(p, 1, left), word(p, 2, left), word(p, 3, left));
@@ -44,7 +44,7 @@ template <int SPREAD, bool ONCE> struct lo_piece<float, 0, SPREAD, ONCE> {
 };
 template <int SPREAD, bool ONCE> struct lo_piece<unsigned short, 0, SPREAD, ONCE> {
   static __device__ __forceinline__ unsigned half(const unsigned short *p, int i, int left) {
-    return left > i * SPREAD ? __ldg(p + i * SPREAD) : 0u;
+    return left > i * SPREAD ? lo_load(p + i * SPREAD) : 0u;
   }
   static __device__ __forceinline__ unsigned pair(const unsigned short *p, int i, int left) {
     return half(p, i, left) | half(p, i + 1, left) << 16;

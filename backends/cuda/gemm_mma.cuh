@@ -139,7 +139,7 @@ template <class T> LO_FN unsigned lo_gather(const T *q, lo_i64 step, int count) 
   unsigned word = 0;
 #pragma unroll
   for (int i = 0; i < EACH; i++)
-    if (i < count) word |= (unsigned)__ldg(q + i * step) << 8 * sizeof(T) * i;
+    if (i < count) word |= (unsigned)lo_load(q + i * step) << 8 * sizeof(T) * i;
   return word;
 }
 template <class T> LO_FN uint4 lo_by_elements(const T *q, lo_i64 step, int count) {
@@ -151,8 +151,8 @@ template <class T> LO_FN uint4 lo_by_elements(const T *q, lo_i64 step, int count
 /* 16-bit elements on an odd place lie across words: three words lie inside in any case. */
 LO_FN uint4 lo_by_words(const unsigned short *q) {
   const unsigned *w = (const unsigned *)((lo_u64)(q + 1) & ~3ull);
-  unsigned first = __ldg(q), x = __ldg(w), y = __ldg(w + 1), z = __ldg(w + 2);
-  unsigned seventh = __ldg((const unsigned short *)(w + 3)), last = __ldg(q + 7);
+  unsigned first = lo_load(q), x = lo_load(w), y = lo_load(w + 1), z = lo_load(w + 2);
+  unsigned seventh = lo_load((const unsigned short *)(w + 3)), last = lo_load(q + 7);
   int odd = (int)((lo_u64)q & 2) * 8;
   unsigned end = odd ? last : seventh | last << 16;
   return make_uint4(__funnelshift_l(first << 16, x, odd), __funnelshift_l(x, y, odd),
@@ -160,7 +160,7 @@ LO_FN uint4 lo_by_words(const unsigned short *q) {
 }
 LO_FN uint4 lo_by_words(const unsigned char *q) {
   const unsigned *w = (const unsigned *)q;
-  return make_uint4(__ldg(w), __ldg(w + 1), __ldg(w + 2), __ldg(w + 3));
+  return make_uint4(lo_load(w), lo_load(w + 1), lo_load(w + 2), lo_load(w + 3));
 }
 
 template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
@@ -224,14 +224,14 @@ template <class T, bool K_INNER, int EXTENT, int THREADS> struct lo_mma_loader {
     int outer = K_INNER ? extent : left - line(0);
     if (l * LINE_STEP >= outer) inner = 0;
     if (WAY == LO_BY_ELEMENTS) return lo_by_elements(p, 1, inner);
-    return inner > 0 ? __ldg((const uint4 *)p) : make_uint4(0, 0, 0, 0);
+    return inner > 0 ? lo_load((const uint4 *)p) : make_uint4(0, 0, 0, 0);
   }
 
   __device__ __forceinline__ void advance(int l) { p += l + 1 < LOADS ? step : last_step; }
   __device__ __forceinline__ void fetch_whole() {
 #pragma unroll
     for (int l = 0; l < LOADS; l++) {
-      raw[l] = __ldg((const uint4 *)p);
+      raw[l] = lo_load((const uint4 *)p);
       advance(l);
     }
   }

@@ -45,22 +45,22 @@ template <class E> struct lo_raw;
 template <> struct lo_raw<float> {
   typedef float4 quad;
   static __device__ __forceinline__ float4 wide(float4 q, int) { return q; }
-  static __device__ __forceinline__ float4 load(const float *p) { return __ldg((const float4 *)p); }
+  static __device__ __forceinline__ float4 load(const float *p) { return lo_load((const float4 *)p); }
   static __device__ __forceinline__ float4 some(const float *p, int count) {
-    return make_float4(count > 0 ? __ldg(p) : 0.0f, count > 1 ? __ldg(p + 1) : 0.0f,
-                       count > 2 ? __ldg(p + 2) : 0.0f, count > 3 ? __ldg(p + 3) : 0.0f);
+    return make_float4(count > 0 ? lo_load(p) : 0.0f, count > 1 ? lo_load(p + 1) : 0.0f,
+                       count > 2 ? lo_load(p + 2) : 0.0f, count > 3 ? lo_load(p + 3) : 0.0f);
   }
 };
 template <> struct lo_raw<unsigned short> {
   typedef uint2 quad;
   static __device__ __forceinline__ float4 wide(uint2 q, int bf16) { return lo_from_16x4(q, bf16); }
   static __device__ __forceinline__ uint2 load(const unsigned short *p) {
-    return __ldg((const uint2 *)p);
+    return lo_load((const uint2 *)p);
   }
   static __device__ __forceinline__ uint2 some(const unsigned short *p, int count) {
-    unsigned x = count > 0 ? __ldg(p) : 0u, y = count > 2 ? __ldg(p + 2) : 0u;
-    if (count > 1) x |= (unsigned)__ldg(p + 1) << 16;
-    if (count > 3) y |= (unsigned)__ldg(p + 3) << 16;
+    unsigned x = count > 0 ? lo_load(p) : 0u, y = count > 2 ? lo_load(p + 2) : 0u;
+    if (count > 1) x |= (unsigned)lo_load(p + 1) << 16;
+    if (count > 3) y |= (unsigned)lo_load(p + 3) << 16;
     return make_uint2(x, y);
   }
 };

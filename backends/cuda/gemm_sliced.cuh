@@ -57,11 +57,11 @@ LO_FN void lo_slice_copy(unsigned to, const char *from, int bytes) {
 #else
   unsigned w[4] = {0, 0, 0, 0};
   if (bytes == 16) {
-    uint4 q = __ldg((const uint4 *)from);
+    uint4 q = lo_load((const uint4 *)from);
     w[0] = q.x, w[1] = q.y, w[2] = q.z, w[3] = q.w;
   } else {
     for (int i = 0; i < bytes; i++)
-      w[i / 4] |= (unsigned)__ldg((const unsigned char *)from + i) << i % 4 * 8;
+      w[i / 4] |= (unsigned)lo_load((const unsigned char *)from + i) << i % 4 * 8;
   }
   lo_slice_put(to, make_uint4(w[0], w[1], w[2], w[3]));
 #endif
@@ -197,11 +197,11 @@ template <int ELEMENT, int ROWS> struct lo_slice_loose_loader {
     }
   }
   static __device__ __forceinline__ unsigned first_bytes(const char *row, int bytes) {
-    if (ELEMENT == 2) return __ldg((const unsigned short *)row);
+    if (ELEMENT == 2) return lo_load((const unsigned short *)row);
     unsigned word = 0;
 #pragma unroll
     for (int b = 0; b < 3; b++)
-      if (b < bytes) word |= (unsigned)__ldg((const unsigned char *)row + b) << 8 * b;
+      if (b < bytes) word |= (unsigned)lo_load((const unsigned char *)row + b) << 8 * b;
     return word;
   }
   __device__ __forceinline__ void straighten(unsigned stage) const {

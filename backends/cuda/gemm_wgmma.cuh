@@ -108,6 +108,7 @@ struct lo_wgmma_core {
   typedef typename type::sum sum_t;
   typedef typename type::sum4 sum4;
   static constexpr bool INTEGER = type::INTEGER, SCALED = type::SCALED;
+  static constexpr bool LEAN = PROMOTES; /* registers are short: fewer ends in line */
   static constexpr int OUT = type::OUT, OUT2 = type::OUT2;
   static constexpr int ELEMENT = type::ELEMENT, BK = 128 / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::WORKERS, STAGE = T::STAGE;
@@ -518,8 +519,8 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
     if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     if (T::CLUSTER == 1) lo_meet<STARTERS>(LO_WGMMA_READY);
     lo_wgmma_worker<Core, T, TRANS_A> worker(g, at, wgmma_memory);
-    lo_wgmma_tiles<T>(g, at, rank,
-                      [&]() __attribute__((always_inline)) { worker.tile(ring, steps); });
+    lo_wgmma_tiles<T>(
+        g, at, rank, [&]() __attribute__((always_inline)) { worker.tile(ring, steps); });
   } else {
     if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     /* It need not wait for the others, nor they for its first copies. */

@@ -306,7 +306,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   /* Whether it was such an end, of a C of that type. */
   template <int TYPE, class Sums> __device__ __forceinline__ bool is_short(Sums sums) {
     /* little code */
-    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && TYPE != Core::OUT2 && !PARTS;
+    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && TYPE != Core::OUT2 && !PARTS && !Core::LEAN;
     constexpr int GELU = TYPE == LO_TYPE_F16 ? LO_ACT_GELU_F16 : LO_ACT_GELU_BF16;
     int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
     if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
@@ -339,7 +339,8 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
     bool wide = is_wide();
     if constexpr (Core::OUT != 0) {
       if (wide && is_short<Core::OUT>(sums)) return;
-      if (!wide && is_ragged<Core::OUT>(sums)) return;
+      if constexpr (!Core::LEAN)
+        if (!wide && is_ragged<Core::OUT>(sums)) return;
     }
     if constexpr (Core::OUT2 != 0)
       if (wide && is_short<Core::OUT2>(sums)) return;

@@ -16,6 +16,9 @@ LO_FN void lo_follow() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+/* What an operand holds. Not __ldg: a load of what never changes may be moved to before lo_follow(),
+ * and the launch before may be the one that writes it. */
+template <class T> LO_FN T lo_load(const T *p) { return *p; }
 /* The next launch may begin once all blocks have come here, behind their main loops: blocks of the
  * next that came earlier would fill SMs unevenly. */
 LO_FN void lo_lead() {
