@@ -46,7 +46,6 @@ static void scale_row(const scales *s, int64_t i, int64_t n, double *sums) {
 
 /* The sums of 8-bit integers, row i: each an int32, which a zero point beyond 8 bits may make wrap
  * around. */
-
 static double wrapped(int64_t sum) {
   return (double)(int32_t)(uint32_t)(uint64_t)sum;
 }
@@ -61,10 +60,6 @@ static void row_of_integers(const scales *s, int64_t i, const double *a, const d
   }
 }
 
-static bool is_integer(const layerops_matrix *x) {
-  return x->type == LAYEROPS_I8 || x->type == LAYEROPS_U8;
-}
-
 /* op(A)[m,k] op(B)[k,n] of a batch entry, scaled. NULL where there is no memory. */
 static double *product(const layerops_matrix *a, bool trans_a, const layerops_matrix *b,
                        bool trans_b, int64_t l, const scales *s) {
@@ -72,7 +67,7 @@ static double *product(const layerops_matrix *a, bool trans_a, const layerops_ma
   const int64_t n = trans_b ? b->rows : b->cols;
   double *x = values_of(a, trans_a, l), *w = values_of(b, trans_b, l), *sums = numbers(m * n);
   for (int64_t i = 0; x && w && sums && i < m; i++) {
-    if (is_integer(a))
+    if (lo_is_int8(a->type))
       row_of_integers(s, i, x + i * k, w, k, n, sums + i * n);
     else
       row_of_sums(x + i * k, w, k, n, sums + i * n);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/cuda/plan.h"
+#include "common/door.h"
 
 enum { LARGEST_SLICE = 1 << 30, LARGEST_SPLIT = 128, LARGEST_CLUSTER = 8, LARGEST_Z = 65535 };
 enum { HOPPER = 90 };
@@ -20,10 +21,6 @@ typedef struct candidate {
   int split;
   int64_t slice;
 } candidate;
-
-static bool is_f8(layerops_type type) {
-  return type == LAYEROPS_F8E4M3 || type == LAYEROPS_F8E5M2;
-}
 
 static int kinds_of(const lo_product *p) {
   const bool eight = lo_type_bytes(p->b.type) == 1; /* op(B) */
@@ -48,7 +45,7 @@ layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
   const bool a_widened = k->kinds & LO_KINDS_W8 && m == &p->a;
   const bool as_it_is = !a_widened && kinds_of(p) & k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
   if (as_it_is || lo_type_bytes(m->type) != 1) return m->type;
-  return is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
+  return lo_is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
 }
 
 /* Whole tiles, each with as much again for its columns: what any kernel stores. */
@@ -139,7 +136,7 @@ static bool hopper_takes(const lo_product *p, int kind) {
   two.m = two.a.rows = 2; /* the distance of rows counts */
   if (p->k > LARGEST_SLICE) return false;
   if (kind == LO_KIND_F32) return true;
-  bool widened = p->b.type != p->a.type && !is_f8(p->a.type);
+  bool widened = p->b.type != p->a.type && !lo_is_f8(p->a.type);
   return !p->trans_a && (p->trans_b || kind & (LO_KIND_F16 | LO_KIND_BF16)) &&
          aligned(&two.a, LO_CUDA_CHUNK) && (widened || aligned(&p->b, LO_CUDA_CHUNK)) &&
          !refuses_boxes(&two);
