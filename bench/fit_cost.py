@@ -19,7 +19,7 @@ UNITS = [128, 232, 1025, 1390, 695, 1050, 2790, 2048, 1024, 4096, 4096]  # cost.
 SIZES = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "int8": 1, "f8e4m3": 1, "f8e4m3:fast": 1}
 CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "boxed_output": 0.3, "boxed_16_output": 0.1,
              "boxed_bytes_a_clock": 40.0, "ragged": 0.2, "boxed_ragged": 0.3,
-             "meeting": 3350.0, "each_part": 1220.0,
+             "crossing": 2.0, "meeting": 3350.0, "each_part": 1220.0,
              "part_output": 0.08, "cluster_meeting": 3500.0, "follows": 3000.0,
              "launch": 3000.0, "boxed_launch": 6000.0, "copied_a_clock": 16.0, "start": 1500.0}
 MOST = {"bytes_a_clock": 64, "boxed_bytes_a_clock": 64}  # what an SM can take in
@@ -59,6 +59,8 @@ class Times:
         self.boxed_16 = np.array([f[4].startswith("wgmma_") and f[4][6].isdigit() for f in rows])
         loose = self.k * self.size % 16 != 0
         row = np.ceil(self.k * self.size / 16) * 16
+        pitch = np.where(loose & (row >= 512), np.ceil(row / 128) * 128, row)  # lo_cuda_pitch
+        self.crosses = self.boxed & (pitch % 128 != 0)
         self.copied = np.where(loose & (align == 16) | widened, (self.m + self.n) * row, 0)
         self.group_by_product([tuple(f[:4]) for f in rows])
         self.make_terms()
@@ -100,6 +102,7 @@ class Times:
         """Seconds; p: rate, wait, fixed by kernel."""
         rate, wait, fixed = (x[self.kernel] for x in p)
         a_clock = np.where(self.boxed, c["boxed_bytes_a_clock"], c["bytes_a_clock"])
+        a_clock = a_clock / np.where(self.crosses, c["crossing"], 1)
         clocks = np.maximum(np.maximum(self.work / (rate * 0.01), self.loads / a_clock),
                             np.maximum(self.memory, self.begun * fixed + self.turns * wait))
         boxed_output = np.where(self.boxed_16, c["boxed_16_output"], c["boxed_output"])

@@ -153,6 +153,16 @@ layerops_status layerops_supports_pair(layerops_context *ctx, layerops_op op, la
     return lo_fail(LAYEROPS_ERROR_INVALID, "supports: unknown type %d", (int)type);
   if (second < 0 || second >= LAYEROPS_TYPE_COUNT)
     return lo_fail(LAYEROPS_ERROR_INVALID, "supports: unknown type %d", (int)second);
+  const lo_op_types types = lo_op_types_of(op, type);
+  char list[LO_TYPES_TEXT];
+  if (!(types.first & LO_BIT(type)))
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: takes no %s; supported: %s",
+                   layerops_op_name(op), layerops_type_name(type),
+                   lo_types_text(types.first, list));
+  if (second && !(types.second & LO_BIT(second)))
+    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: takes no %s with %s; supported: %s",
+                   layerops_op_name(op), layerops_type_name(second), layerops_type_name(type),
+                   lo_types_text(types.second, list));
   return lo_supports(ctx, op, type, second);
 }
 

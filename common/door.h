@@ -106,6 +106,13 @@ typedef struct lo_product_types {
 } lo_product_types;
 lo_product_types lo_product_types_of(layerops_type a);
 
+/* The types that an operation's own operand may have, and beside that `first` its second one, of
+ * which layerops_supports_pair tells. */
+typedef struct lo_op_types {
+  unsigned first, second;
+} lo_op_types;
+lo_op_types lo_op_types_of(layerops_op op, layerops_type first);
+
 /* Scales and zero points: each belongs to an operand, which must be of one of `types`, and holds 1
  * value or `count`. */
 typedef struct lo_scale {

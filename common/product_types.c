@@ -21,6 +21,24 @@ lo_product_types lo_product_types_of(layerops_type a) {
   return types[a];
 }
 
+lo_op_types lo_op_types_of(layerops_op op, layerops_type first) {
+  switch (op) {
+  case LAYEROPS_OP_gemm:
+  case LAYEROPS_OP_linear_forward:
+    return (lo_op_types){LO_MULTIPLIED, lo_product_types_of(first).b};
+  case LAYEROPS_OP_fill:
+  case LAYEROPS_OP_copy:
+  case LAYEROPS_OP_gather:
+    return (lo_op_types){LO_COPYABLE, LO_COPYABLE};
+  case LAYEROPS_OP_transpose:
+    return (lo_op_types){LO_COPYABLE, LO_BIT(first)};
+  case LAYEROPS_OP_bsr_linear_forward:
+    return (lo_op_types){LO_BIT(LAYEROPS_F32), LO_BIT(LAYEROPS_F32)};
+  default:
+    return (lo_op_types){LO_FLOAT, LO_FLOAT};
+  }
+}
+
 static layerops_status check_scale(lo_door *door, const lo_scale *s) {
   const layerops_matrix *v = s->view;
   char list[LO_TYPES_TEXT];

@@ -63,6 +63,8 @@ static void test_contexts(void) {
   GETS(layerops_supports(ctx, LAYEROPS_OP_softmax, LAYEROPS_I8), UNSUPPORTED, "softmax", "i8");
   GETS(layerops_supports(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F16), UNSUPPORTED, "f16");
   GETS(layerops_supports_pair(ctx, LAYEROPS_OP_gemm, LAYEROPS_F16, 9), INVALID, "unknown type 9");
+  GETS(layerops_supports_pair(ctx, LAYEROPS_OP_linear_forward, LAYEROPS_F32, LAYEROPS_I8),
+       UNSUPPORTED, "i8 with f32; supported: f32");
   GETS(layerops_supports_pair(ctx, LAYEROPS_OP_gemm, LAYEROPS_F16, -1), INVALID, "unknown type -1");
   layerops_close(NULL);
   ok(!strcmp(layerops_last_kernel(NULL), ""), "the last kernel of no context is \"\"");

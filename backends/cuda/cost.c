@@ -42,7 +42,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
-static const double cluster_meeting = 5156, follows = 24080; /* a launch behind another */
+static const double cluster_meeting = 3400, follows = 1000; /* a launch behind another */
 
 lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
   enum { LARGEST_CLUSTER = 8 };
@@ -69,6 +69,13 @@ lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const 
   return best;
 }
 
+/* How much slower boxes of an operand come whose lines lie across those of the cache. */
+static double crossing_of(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
+  const double crossing = 2;
+  if (!k->boxes || m->rows == 1 || lo_cuda_is_copied(p, m, k)) return 1;
+  return m->cols * (int64_t)lo_type_bytes(m->type) % 128 ? crossing : 1; /* were it alone */
+}
+
 /* Blocks run in rounds of as many as an SM holds. Its arithmetic, its share of the bytes of the
  * second-level cache and of device memory, and the waiting of its blocks overlap: the longest
  * counts. Parts of k end with a block that waits for the others and adds what they stored. Copies
@@ -76,13 +83,13 @@ lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const 
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 4050, each_part = 872, copied_a_clock = 26.1;
-  const double part_output = 0.00814; /* a block adds the parts of its tile alone */
+  const double meeting = 3680, each_part = 142, copied_a_clock = 30.5;
+  const double part_output = 0.0748; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
-  const double bytes_a_clock = k->boxes ? 57.9 : 33, launch = k->boxes ? 2249 : 3405;
-  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.499 : 0.451;
-  const double output = k->boxes ? boxed_output : 0.119;
-  const double ragged = k->boxes ? 0.452 : 0.264; /* where neighbours are not stored at once */
+  const double bytes_a_clock = k->boxes ? 55.3 : 29.5, launch = k->boxes ? 2920 : 3640;
+  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.401 : 0.474;
+  const double output = k->boxes ? boxed_output : 0.358;
+  const double ragged = k->boxes ? 0.153 : 0.184; /* where neighbours are not stored at once */
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms;
   double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
@@ -103,7 +110,8 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
   double arithmetic = each * steps * bm * bn * k->bk / rate;
-  double loads = each * (bm * bytes_a + (double)bn * bytes_b / cluster) *
+  double wide_a = bytes_a * crossing_of(p, &p->a, k), wide_b = bytes_b * crossing_of(p, &p->b, k);
+  double loads = each * (bm * wide_a + (double)bn * wide_b / cluster) *
                  (double)(slice < p->k ? slice : p->k) / bytes_a_clock;
   double moved =
       (double)p->batch * (((double)p->m * bytes_a + (double)p->n * bytes_b) * (double)p->k +

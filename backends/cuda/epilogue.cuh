@@ -36,11 +36,20 @@ LO_FN float lo_load(const lo_cu_vector &v, lo_i64 at) {
 LO_FN float lo_bias_of(const lo_cu_epilogue &e, lo_i64 col) {
   return e.bias.p ? lo_load(e.bias, e.bias.one ? 0 : col) : -0.0f;
 }
-/* The scale of a column of 8-bit integers, with op(A)'s where that is one for all rows. */
+/* Whether the sums count: where alpha is 0 neither they nor their scales do, whatever these are. */
+LO_FN bool lo_sums_count(const lo_cu_epilogue &e) {
+  return lo_scalar_float(e.alpha) != 0.0f;
+}
+/* The scale of a column of 8-bit integers, with op(A)'s where that is one for all rows; and those
+ * of rows, or NULL. */
 LO_FN float lo_scale_of(const lo_cu_epilogue &e, lo_i64 col) {
+  if (!lo_sums_count(e)) return 1.0f;
   float a = e.scale_a.p && e.scale_a.one ? *(const float *)e.scale_a.p : 1.0f;
   float b = e.scale_b.p ? ((const float *)e.scale_b.p)[e.scale_b.one ? 0 : col] : 1.0f;
   return __fmul_rn(a, b);
+}
+LO_FN const float *lo_row_scales_of(const lo_cu_epilogue &e) {
+  return e.scale_a.one || !lo_sums_count(e) ? NULL : (const float *)e.scale_a.p;
 }
 LO_FN float lo_divisor_of(const lo_cu_epilogue &e) {
   return e.scale_c.p ? *(const float *)e.scale_c.p : 1.0f;
@@ -77,11 +86,12 @@ template <int V> struct lo_columns {
 /* What belongs to the columns of a tile, in shared memory since the kernel began: at the end it
  * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
  * column each. SCALED: operands are of 8 bits. */
-template <int BN_, bool INTEGER_, bool SCALED_ = INTEGER_> struct lo_tile_columns {
+template <int BN_, bool INTEGER_, bool SCALED_ = INTEGER_, bool SUMS_ = INTEGER_>
+struct lo_tile_columns {
   static constexpr int BN = BN_;
-  static constexpr bool INTEGER = INTEGER_, SCALED = SCALED_;
+  static constexpr bool INTEGER = INTEGER_, SCALED = SCALED_, SUMS = SUMS_;
   float bias[BN], scale[SCALED ? BN : 4];
-  int sums[INTEGER ? BN : 4];
+  int sums[SUMS ? BN : 4];
   lo_divisor divisor;
 
   struct column_t {
@@ -122,7 +132,7 @@ template <int BN_, bool INTEGER_, bool SCALED_ = INTEGER_> struct lo_tile_column
     for (int v = 0; v < V; v++) {
       c.bias[v] = bias[column + v];
       c.scale[v] = INTEGER ? scale[INTEGER ? column + v : 0] : 1.0f;
-      c.sums[v] = INTEGER ? sums[INTEGER ? column + v : 0] : 0;
+      c.sums[v] = SUMS ? sums[SUMS ? column + v : 0] : 0;
     }
     if (INTEGER) c.divisor = divisor;
     return c;
@@ -314,23 +324,13 @@ template <int KIND, int N, int V> LO_FN void lo_activate_pairs(float (&z)[N][V],
     lo_turn<M>(z);
   }
 }
-/* Short enough to stand side by side. */
-template <int N, int V> LO_FN void lo_activate_short(int kind, float (&z)[N][V]) {
-  if (kind == LO_ACT_GELU_F16) {
-    LO_EACH_ELEMENT z[n][v] = lo_gelu_short<false>(z[n][v]);
-  } else if (kind == LO_ACT_GELU_BF16) {
-    LO_EACH_ELEMENT z[n][v] = lo_gelu_short<true>(z[n][v]);
-  } else {
-    LO_EACH_ELEMENT z[n][v] = lo_silu_short(z[n][v]);
-  }
-}
 template <int N, int V> LO_FN void lo_activate_all(int kind, float (&z)[N][V], float slope) {
   if (N > 1 && kind == LO_ACT_GELU) {
     lo_activate_pairs<LO_ACT_GELU>(z, slope);
   } else if (N > 1 && kind == LO_ACT_SILU) {
     lo_activate_pairs<LO_ACT_SILU>(z, slope);
   } else if (N > 1 && kind >= LO_ACT_GELU_F16) {
-    lo_activate_short(kind, z);
+    lo_act_short(kind, (float(&)[N * V]) z); /* short enough to stand side by side */
   } else {
 #pragma unroll 1
     for (int n = 0; n < N; n++) {
@@ -402,7 +402,7 @@ LO_FN void lo_scale(const lo_ending &, const lo_columns<V> &, float (&z)[N][V],
 template <int N, int V, int STEP>
 LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
                     const int (&sums)[N][V], const lo_pieces &at) {
-  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
+  const float *scales = lo_row_scales_of(end.e);
   float a[N];
 #pragma unroll
   for (int n = 0; n < N; n++)
@@ -464,12 +464,11 @@ LO_FN float lo_bits(int x) {
 /* What few products have before the activation, the bias among it, and behind. */
 template <int N, int V, int STEP>
 LO_FN void lo_scale_floats(const lo_cu_epilogue &e, float (&z)[N][V], const lo_pieces &at) {
+  const float *scales = lo_row_scales_of(e);
   float a[N], b[V];
 #pragma unroll
   for (int n = 0; n < N; n++)
-    a[n] = e.scale_a.p && !e.scale_a.one && n * STEP < at.rows
-               ? ((const float *)e.scale_a.p)[at.row + n * STEP]
-               : 1.0f;
+    a[n] = scales && n * STEP < at.rows ? scales[at.row + n * STEP] : 1.0f;
 #pragma unroll
   for (int v = 0; v < V; v++) b[v] = v < at.count ? lo_scale_of(e, at.col + v) : 1.0f;
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], __fmul_rn(a[n], b[v]));

@@ -295,6 +295,39 @@ struct lo_direct_mixed : lo_direct_mma<MMA, MT, NT, KS> {
   }
 };
 
+/* Both of 8-bit floats. */
+template <int MMA, int TYPE, int MT, int NT, int KS>
+struct lo_direct_widened : lo_direct_mixed<MMA, TYPE, MT, NT, KS> {
+  typedef lo_direct_mixed<MMA, TYPE, MT, NT, KS> Base;
+  typedef unsigned char EB;
+  static constexpr int PIECES_B = 1;
+  bool e5m2; /* B's */
+
+  __device__ __forceinline__ lo_direct_widened(const lo_cu_gemm &p)
+      : Base(p), e5m2(p.b.type == LO_TYPE_F8E5M2) {}
+  __device__ __forceinline__ void multiply(uint4 (&a)[2 * MT], uint4 (&b)[NT]) {
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+      unsigned x[NT][2];
+#pragma unroll
+      for (int j = 0; j < NT; j++)
+        if (e5m2)
+          lo_widen<LO_TYPE_F8E5M2, false>(lo_word(b[j], w), x[j][0], x[j][1]);
+        else
+          lo_widen<LO_TYPE_F8E4M3, false>(lo_word(b[j], w), x[j][0], x[j][1]);
+#pragma unroll
+      for (int i = 0; i < MT; i++) {
+        unsigned r[2], s[2];
+        lo_widen<TYPE, false>(lo_word(a[2 * i], w), r[0], r[1]);
+        lo_widen<TYPE, false>(lo_word(a[2 * i + 1], w), s[0], s[1]);
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+          lo_direct_multiply<MMA>(Base::acc[i][j], r[0], s[0], r[1], s[1], x[j][0], x[j][1]);
+      }
+    }
+  }
+};
+
 /* Sums over lanes that are 2 * LANES, ... 2, 1 apart: each keeps a half of its sums and gives the
  * other one away, until it has its share. Returns which the first of them is. */
 template <int COUNT, int LANES, int N> LO_FN int lo_share_out(float (&sums)[N]) {
@@ -485,7 +518,8 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
 /* Floats: alpha, the row's scale and a scale for each column. */
 LO_FN float4 lo_direct_scale(const lo_cu_epilogue &e, float alpha, lo_i64 row, const float *columns,
                              float4 acc) {
-  float a = e.scale_a.p && !e.scale_a.one ? ((const float *)e.scale_a.p)[row] : 1.0f;
+  const float *scales = lo_row_scales_of(e);
+  float a = scales ? scales[row] : 1.0f;
   return make_float4(__fmul_rn(__fmul_rn(alpha, acc.x), __fmul_rn(a, columns[0])),
                      __fmul_rn(__fmul_rn(alpha, acc.y), __fmul_rn(a, columns[1])),
                      __fmul_rn(__fmul_rn(alpha, acc.z), __fmul_rn(a, columns[2])),
@@ -593,7 +627,7 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   lo_ending end = lo_ending_of(p.e, at.batch, false);
   auto finish = [&](auto straight) {
     if (q.count <= 0) return;
-    if (end.alpha == 0.0f) acc = {}; /* no element of the operands counts */
+    if (!lo_sums_count(p.e)) acc = {};
     if constexpr (Core::SCALED)
       if (p.e.ends & scaling) {
         acc = lo_direct_scale(p.e, end.alpha, row, scales + q.column, acc);

@@ -4,8 +4,8 @@
  *   memory -> ring of stages -> sums in registers -> epilogue
  *
  * The blocks of a cluster lie below each other: they share B, of which each copies a part to all.
- * A block goes on to its next tile while its last sums are on their way to memory: the copying warp
- * runs ahead as far as the ring allows. */
+ * A block goes on to its next tile while its last outputs are on their way to memory: the copying
+ * warp runs ahead as far as the ring allows, and large tiles leave by boxes too. */
 #ifndef LO_CUDA_GEMM_WGMMA_CUH
 #define LO_CUDA_GEMM_WGMMA_CUH
 
@@ -19,15 +19,29 @@
 template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_wgmma_tile {
   static constexpr int GROUPS = GROUPS_, TALL = TALL_, BN = BN_, STAGES = STAGES_;
   static constexpr int CLUSTER = CLUSTER_, BM = 64 * TALL * GROUPS;
-  /* 128 sums leave a thread's share of the registers too small: whole groups hand theirs on. */
-  static constexpr bool HANDS_ON = TALL * BN >= 256;
-  static constexpr int WORKERS = 128 * GROUPS, THREADS = WORKERS + (HANDS_ON ? 128 : 32);
-  static constexpr int A = BM * 128, STAGE = (BM + BN) * 128;
-  /* Of a group: its columns, its rows' sums by each warp, and where each turns what it stores. */
-  static constexpr int ROWS = 64 * TALL, COLUMNS = sizeof(lo_tile_columns<BN, true>);
-  static constexpr int TURNS = COLUMNS + ROWS * 4 * 4, SIDE = TURNS + 4 * 2 * 1024;
-  static_assert(COLUMNS % 16 == 0, "alignment");
-  static constexpr int BYTES = STAGE * STAGES + SIDE * GROUPS + 16 + STAGES * 16;
+  static constexpr bool WIDE = LO_CU_WGMMA_WIDE(TALL, BN);
+  static constexpr int WORKERS = 128 * GROUPS;
+  static constexpr int A = BM * 128, STAGE = (BM + BN) * 128, ROWS = 64 * TALL;
+  /* Behind the stages: where each warp turns what it stores, or has two boxes of it; the columns,
+   * each group's own or, to save room, the block's; a group's sums beside the product, by each warp
+   * of rows; a counter; the ring's barriers. */
+  template <bool SCALED> using columns_t = lo_tile_columns<BN, SCALED, SCALED, false>;
+  template <bool SCALED> static constexpr bool SHARES = WIDE &&SCALED;
+  static constexpr int TURN = WIDE ? 4096 : 2048, BOXES = STAGE * STAGES;
+  static constexpr int COLUMNS = BOXES + WORKERS / 32 * TURN;
+  static constexpr int SIDES = COLUMNS + GROUPS * sizeof(columns_t<!WIDE>);
+  static constexpr int SIDE = ROWS * 4 > BN ? ROWS * 4 * 4 : BN * 4;
+  static constexpr int COUNTER = SIDES + (WIDE ? 0 : GROUPS * SIDE), BARRIERS = COUNTER + 16;
+  static constexpr int BYTES = BARRIERS + STAGES * 16;
+  static_assert(sizeof(columns_t<true>) <= SIDES - COLUMNS && SIDE <= TURN / 2 && SIDES % 16 == 0,
+                "room");
+  /* Where a thread's share of the registers is too small the copying warp's whole group hands on
+   * what it does not need. */
+  static constexpr int RESIDENT = 2 * (BYTES + 1024) <= 228 * 1024 ? 2 : 1; /* blocks on an SM */
+  static constexpr bool HANDS_ON = GROUPS * RESIDENT > 1;
+  static constexpr int THREADS = WORKERS + (HANDS_ON ? 128 : 32);
+  static constexpr int LEFT = 40, MORE = GROUPS == 1 ? 216 : 232; /* registers of a thread */
+  static_assert(!HANDS_ON || RESIDENT * 128 * (LEFT + GROUPS * MORE) <= 64 * 1024, "registers");
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
   static constexpr int SIXTEENS = TALL * BN / 32;
   static_assert(BM * BN * 4 <= STAGE * STAGES, "sums where the stages were");
@@ -53,51 +67,62 @@ template <> struct lo_wgmma_type<LO_WGMMA_S8> {
 };
 template <> struct lo_wgmma_type<LO_WGMMA_U8> : lo_wgmma_type<LO_WGMMA_S8> {};
 
+/* One for all lanes of a warp, and for the compiler to know, who keeps it out of their registers.
+ */
+template <class Int> LO_FN Int lo_uniform(Int x) {
+  return __shfl_sync(~0u, x, 0);
+}
+
 /* The ring: stage `at`, in its round's parity. Each stage has a barrier that it is full, and one
  * that it is empty: all warps of the cluster that read it, or a part that was copied from there,
  * are done. */
 template <class T> struct lo_wgmma_ring {
-  unsigned base, barriers;
+  unsigned base;
   int at;
   unsigned parity;
-  __device__ __forceinline__ lo_wgmma_ring(unsigned memory, unsigned barriers_)
-      : base(memory), barriers(barriers_), at(0), parity(0) {}
+  __device__ __forceinline__ lo_wgmma_ring(unsigned memory) : base(memory), at(0), parity(0) {}
   __device__ __forceinline__ unsigned stage() const { return base + at * T::STAGE; }
-  __device__ __forceinline__ unsigned full() const { return barriers + at * 16; }
+  __device__ __forceinline__ unsigned full() const { return base + T::BARRIERS + at * 16; }
   __device__ __forceinline__ unsigned empty() const { return full() + 8; }
   __device__ __forceinline__ void next() {
     if (++at < T::STAGES) return;
     at = 0;
     parity ^= 1;
   }
-  /* By a warp. */
+  __device__ __forceinline__ void make_uniform() {
+    base = lo_uniform(base);
+    at = lo_uniform(at);
+    parity = lo_uniform(parity);
+  }
+  /* By a warp, of which one thread does it: addresses by lane would come one after the other. */
   __device__ __forceinline__ void init() const {
-    int s = threadIdx.x % 32;
-    if (s < T::STAGES) {
-      lo_mbarrier_init(barriers + s * 16, 1);
-      lo_mbarrier_init(barriers + s * 16 + 8, T::CLUSTER * T::GROUPS * 4);
+    if (lo_elect()) {
+#pragma unroll
+      for (int s = 0; s < T::STAGES; s++) {
+        lo_mbarrier_init(base + T::BARRIERS + s * 16, 1);
+        lo_mbarrier_init(base + T::BARRIERS + s * 16 + 8, T::CLUSTER * T::GROUPS * 4);
+      }
+      lo_mbarrier_publish();
     }
-    lo_mbarrier_publish();
     __syncwarp();
   }
 };
 
 /* Named barriers; 0 is __syncthreads. */
-enum { LO_WGMMA_READY = 1, LO_WGMMA_GROUP };
+enum { LO_WGMMA_READY = 1, LO_WGMMA_SHARE, LO_WGMMA_GROUP };
 template <int THREADS> LO_FN void lo_meet(int barrier) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
 }
 LO_FN void lo_group_sync() {
   lo_meet<128>(LO_WGMMA_GROUP + threadIdx.x / 128);
 }
-template <int BARRIER, int THREADS> LO_FN void lo_arrive() {
-  asm volatile("bar.arrive %0, %1;" ::"n"(BARRIER), "n"(THREADS) : "memory");
+template <int THREADS> LO_FN void lo_arrive(int barrier) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(THREADS) : "memory");
 }
 
-/* Where a block is: its tile, matrix and part of k. */
+/* Where a block is: its tile and matrix. Boxes have coordinates of 32 bits. */
 struct lo_wgmma_place {
-  lo_i64 row0, col0, l;
-  int k0;
+  int row0, col0, l;
 };
 
 /* PROMOTES: sums of 8-bit floats, of which the tensor cores keep some 14 bits, are taken over into
@@ -108,12 +133,22 @@ struct lo_wgmma_core {
   typedef typename type::sum sum_t;
   typedef typename type::sum4 sum4;
   static constexpr bool INTEGER = type::INTEGER, SCALED = type::SCALED;
-  static constexpr bool LEAN = PROMOTES; /* registers are short: fewer ends in line */
+  static constexpr bool LEAN = PROMOTES && T::WIDE; /* registers are short: fewer ends in line */
   static constexpr int OUT = type::OUT, OUT2 = type::OUT2;
   static constexpr int ELEMENT = type::ELEMENT, BK = 128 / ELEMENT;
   static constexpr int BM = T::BM, BN = T::BN, THREADS = T::WORKERS, STAGE = T::STAGE;
   static constexpr int TALL = T::TALL;
   typedef lo_wgmma_ring<T> ring_t;
+
+  /* Of the block's part of k. The launch before is waited for here, with all that does not depend
+   * on it done. */
+  static __device__ __forceinline__ int steps(const lo_cu_gemm &p) {
+    lo_i64 left = p.k - blockIdx.y * p.slice, count = left < p.slice ? left : p.slice;
+    int steps = (int)((unsigned)(count + BK - 1) / BK);
+    lo_follow();
+    /* alpha = 0 does not read the operands */
+    return lo_scalar_float(p.e.alpha) == 0.0f ? 0 : steps;
+  }
 
   /* ---- The copying warp's one thread. Lines along k come in one box, others a panel at a time. */
   template <bool ALONG_K, int EXTENT, bool ALL>
@@ -127,13 +162,13 @@ struct lo_wgmma_core {
     }
   }
   static __device__ __forceinline__ void produce(const lo_cu_boxed_gemm &p, ring_t &ring,
-                                                 const lo_wgmma_place &at, int steps,
+                                                 const lo_wgmma_place &at, int k0, int steps,
                                                  unsigned rank) {
     constexpr int SHARE = BN / T::CLUSTER; /* of B, which this block copies */
-    int la = p.g.a.batch_stride ? (int)at.l : 0, lb = p.g.b.batch_stride ? (int)at.l : 0;
-    int row = (int)at.row0, col = (int)at.col0 + rank * SHARE;
+    int row = at.row0, col = at.col0 + (int)rank * SHARE;
+    int la = p.g.a.batch_stride ? at.l : 0, lb = p.g.b.batch_stride ? at.l : 0;
 #pragma unroll 1
-    for (int s = 0, k = at.k0; s < steps; s++, k += BK, ring.next()) {
+    for (int s = 0, k = k0; s < steps; s++, k += BK, ring.next()) {
       unsigned stage = ring.stage(), full = ring.full();
       LO_DELAY(EMPTY);
       lo_mbarrier_wait(ring.empty(), ring.parity ^ 1);
@@ -148,15 +183,23 @@ struct lo_wgmma_core {
   /* ---- The others. */
   sum_t acc[T::TALL][BN / 2];
 
-  static __device__ __forceinline__ int group() {
-    return (int)threadIdx.x / 128;
+  int group;
+  /* Where there is no step the sums stay 0. */
+  __device__ __forceinline__ lo_wgmma_core() : group(lo_uniform((int)threadIdx.x / 128)) {
+    clear();
+  }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < T::TALL; i++)
+#pragma unroll
+      for (int j = 0; j < BN / 2; j++) acc[i][j] = 0;
   }
   /* Of the warp, in the tile. */
-  static __device__ __forceinline__ int first_row(int tall) {
-    return (group() * T::TALL + tall) * 64 + (int)threadIdx.x / 32 % 4 * 16;
+  __device__ __forceinline__ int first_row(int tall, int thread) const {
+    return (group * T::TALL + tall) * 64 + thread / 32 % 4 * 16;
   }
-  __device__ __forceinline__ void multiply(unsigned stage, int begun) {
-    unsigned a = stage + group() * T::TALL * LO_PANEL;
+  __device__ __forceinline__ void multiply(unsigned stage, bool begun) {
+    unsigned a = stage + group * T::TALL * LO_PANEL;
     lo_u64 b = lo_wgmma_operand(stage + T::A, LO_PANEL);
     lo_wgmma_fence();
 #pragma unroll
@@ -165,7 +208,7 @@ struct lo_wgmma_core {
       for (int i = 0; i < T::TALL; i++)
         lo_wgmma<TYPE, BN, TRANS_A, TRANS_B>::run(
             acc[i], lo_wgmma_further<!TRANS_A>(lo_wgmma_operand(a + i * LO_PANEL, LO_PANEL), k),
-            lo_wgmma_further<TRANS_B>(b, k), k ? 1 : begun);
+            lo_wgmma_further<TRANS_B>(b, k), k || begun);
     lo_wgmma_commit();
   }
   /* The same into other registers, 64 x PART outputs at a time, and from there into the sums. While
@@ -177,7 +220,7 @@ struct lo_wgmma_core {
 #pragma unroll
       for (int h = 0; h < BN / PART; h++) {
         sum_t part[PART / 2];
-        lo_u64 a = lo_wgmma_operand(stage + (group() * T::TALL + i) * LO_PANEL, LO_PANEL);
+        lo_u64 a = lo_wgmma_operand(stage + (group * T::TALL + i) * LO_PANEL, LO_PANEL);
         lo_u64 b = lo_wgmma_operand(stage + T::A + h * PART * 128, LO_PANEL);
         lo_wgmma_fence();
 #pragma unroll
@@ -197,17 +240,20 @@ struct lo_wgmma_core {
     if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(ring.empty());
     if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(ring.empty(), lane);
   }
-  /* beside(stage) sums what else is wanted of a stage while it is multiplied. */
-  template <class Beside>
-  __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside) {
-    if (PROMOTES || steps == 0)
-#pragma unroll
-      for (int i = 0; i < T::TALL; i++)
-#pragma unroll
-        for (int j = 0; j < BN / 2; j++) acc[i][j] = 0;
+  /* beside(stage) sums what else is wanted of a stage while it is multiplied; prepare() gets what
+   * the end needs: beside the first step, but where blocks have one tile and code that is fetched
+   * for the first time counts for more. */
+  template <class Beside, class Prepare>
+  __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside, Prepare prepare) {
+    constexpr bool BESIDE = T::WIDE && !PROMOTES;
+    int s = 0;
+    if (!BESIDE) prepare();
+    ring.make_uniform();
+    steps = lo_uniform(steps);
     if constexpr (PROMOTES) {
+      clear();
 #pragma unroll 1
-      for (; steps; steps--, ring.next()) {
+      for (; s < steps; s++, ring.next()) {
         LO_DELAY(FULL);
         lo_mbarrier_wait(ring.full(), ring.parity);
         LO_DELAY(MULTIPLY);
@@ -217,13 +263,16 @@ struct lo_wgmma_core {
       return;
     }
     ring_t last = ring;
+    if (BESIDE) {
+      if (steps) step(ring, false, beside);
+      prepare();
+      if (!steps) return;
+      s = 1;
+      ring.next();
+    }
 #pragma unroll 1
-    for (int s = 0; s < steps; s++) {
-      LO_DELAY(FULL);
-      lo_mbarrier_wait(ring.full(), ring.parity);
-      LO_DELAY(MULTIPLY);
-      multiply(ring.stage(), s);
-      beside(ring.stage());
+    for (; s < steps; s++) {
+      step(ring, s, beside);
       if (s) {
         lo_wgmma_wait<1>();
         release(last);
@@ -234,6 +283,14 @@ struct lo_wgmma_core {
     lo_wgmma_wait<0>();
     if (steps) release(last);
   }
+  template <class Beside>
+  __device__ __forceinline__ void step(const ring_t &ring, bool begun, Beside beside) {
+    LO_DELAY(FULL);
+    lo_mbarrier_wait(ring.full(), ring.parity);
+    LO_DELAY(MULTIPLY);
+    multiply(ring.stage(), begun);
+    beside(ring.stage());
+  }
 };
 
 /* ---- Sums beside the product. */
@@ -241,9 +298,9 @@ struct lo_wgmma_core {
  * each panel of its group's. */
 template <class Core, class T> struct lo_wgmma_row_sums {
   float sums[T::TALL][8];
-  __device__ __forceinline__ void add(const char *stage, int bf16) {
+  __device__ __forceinline__ void add(const char *stage, int group, int bf16) {
     int chunk = threadIdx.x % 8;
-    const char *panels = stage + Core::group() * T::TALL * LO_PANEL;
+    const char *panels = stage + group * T::TALL * LO_PANEL;
 #pragma unroll
     for (int i = 0; i < T::TALL; i++)
 #pragma unroll 1
@@ -300,49 +357,75 @@ template <class T> struct lo_wgmma_column_sums {
  * of k; z matrices. The blocks of all parts of a tile are a cluster (x then has a block for each
  * tile, z for each matrix): each ends its share of the tile, for which all others send it their
  * sums. */
-template <class T, class Body>
-LO_FN void lo_wgmma_tiles(const lo_cu_gemm &p, lo_wgmma_place &at, unsigned rank, Body body) {
-  for (lo_i64 t = p.tile0 + blockIdx.x / T::CLUSTER; t < p.tile1; t += gridDim.x / T::CLUSTER) {
-    lo_i64 tm, tn;
-    lo_tile_at(t, p.tiles_m, p.tiles_n, tm, tn);
-    at.row0 = (tm * T::CLUSTER + rank) * T::BM;
-    at.col0 = tn * T::BN;
-    for (at.l = blockIdx.z; at.l < p.batch; at.l += gridDim.z) body();
+template <class T> struct lo_wgmma_walk {
+  const lo_cu_gemm &p;
+  unsigned rank, tile, l; /* the next one */
+  __device__ __forceinline__ lo_wgmma_walk(const lo_cu_gemm &p_, unsigned rank_)
+      : p(p_), rank(rank_), tile((unsigned)p_.tile0 + blockIdx.x / T::CLUSTER), l(blockIdx.z) {}
+  /* Whether there is one. All tiles of a matrix are fewer than 2^32: 4096 elements each. */
+  __device__ __forceinline__ bool next(lo_wgmma_place &at) {
+    unsigned tm, tn;
+    if (tile >= (unsigned)p.tile1) return false;
+    lo_tile_in(tile, (unsigned)p.tiles_m, (unsigned)p.tiles_n, tm, tn);
+    at.row0 = (int)(tm * T::CLUSTER + rank) * T::BM;
+    at.col0 = (int)tn * T::BN;
+    at.l = (int)l;
+    l += gridDim.z;
+    if (l < p.batch) return true;
+    l = blockIdx.z;
+    tile += gridDim.x / T::CLUSTER;
+    return true;
   }
-}
+};
 
 template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   typedef typename Core::sum_t sum_t;
   typedef typename Core::sum4 sum4;
-  typedef lo_tile_columns<T::BN, Core::INTEGER, Core::SCALED> columns_t;
+  typedef lo_tile_columns<T::BN, Core::INTEGER, Core::SCALED, false> columns_t;
+  static constexpr bool SHARES = T::template SHARES<Core::SCALED>;
+  const lo_cu_boxed_gemm &boxed;
   const lo_cu_gemm &p;
-  const lo_wgmma_place &at;
+  lo_wgmma_place at, next;
+  lo_wgmma_walk<T> walk;
+  bool more; /* is there a next one? */
   char *memory;
-  columns_t &columns; /* of the group */
-  float *rows;
   Core core;
+  columns_t &columns;
+  char *side; /* of the group; where C leaves by boxes, a warp's second one */
 
-  __device__ __forceinline__ lo_wgmma_worker(const lo_cu_gemm &p_, const lo_wgmma_place &at_,
+  __device__ __forceinline__ lo_wgmma_worker(const lo_cu_boxed_gemm &boxed_, unsigned rank,
                                              char *memory_)
-      : p(p_), at(at_), memory(memory_),
-        columns(*(columns_t *)(memory_ + T::STAGE * T::STAGES + threadIdx.x / 128 * T::SIDE)),
-        rows((float *)((char *)&columns + T::COLUMNS)) {}
+      : boxed(boxed_), p(boxed_.g), walk(boxed_.g, rank), memory(memory_),
+        columns(((columns_t *)(memory_ + T::COLUMNS))[SHARES ? 0 : core.group]),
+        side(memory_ + (T::WIDE ? T::BOXES + core.group * 4 * T::TURN + T::TURN / 2
+                                : T::SIDES + core.group * T::SIDE)) {}
 
   __device__ __forceinline__ void multiply(lo_wgmma_ring<T> &ring, int steps, bool sum) {
+    auto prepare = [&]() __attribute__((always_inline)) {
+      if (T::WIDE) more = walk.next(next);
+      LO_DELAY(GROUP);
+      meet(); /* the tile before has read its columns */
+      LO_DELAY(COLUMNS);
+      columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN),
+                    threadIdx.x % (SHARES ? T::WORKERS : 128), SHARES ? T::WORKERS : 128);
+    };
     if constexpr (Core::INTEGER) {
-      lo_wgmma_column_sums<T> side = {};
-      core.run(ring, steps, [&](unsigned stage) {
-        if (p.e.zero_a.p) side.add(memory + (stage - ring.base));
-      });
-      if (p.e.zero_a.p) side.store(columns.sums);
+      lo_wgmma_column_sums<T> sums = {};
+      auto add = [&](unsigned stage) __attribute__((always_inline)) {
+        if (p.e.zero_a.p) sums.add(memory + (stage - ring.base));
+      };
+      core.run(ring, steps, add, prepare);
+      if (p.e.zero_a.p) sums.store((int *)side);
     } else if constexpr (TRANS_A) {
-      lo_wgmma_row_sums<Core, T> side = {};
-      core.run(ring, steps, [&](unsigned stage) {
-        if (sum) side.add(memory + (stage - ring.base), p.bf16);
-      });
-      if (sum) side.store(rows);
+      lo_wgmma_row_sums<Core, T> sums = {};
+      auto add = [&](unsigned stage) __attribute__((always_inline)) {
+        if (sum) sums.add(memory + (stage - ring.base), core.group, p.bf16);
+      };
+      core.run(ring, steps, add, prepare);
+      if (sum) sums.store((float *)side);
     } else {
-      core.run(ring, steps, [](unsigned) {});
+      core.run(
+          ring, steps, [](unsigned) {}, prepare);
     }
   }
 
@@ -354,14 +437,14 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
       for (int i = 0; i < T::TALL; i++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          lo_i64 row = at.row0 + core.first_row(i) + threadIdx.x % 32 / 4 + 8 * h;
+          lo_i64 row = at.row0 + core.first_row(i, threadIdx.x) + threadIdx.x % 32 / 4 + 8 * h;
           int zero = row < p.m ? ((const int *)p.e.zero_a.p)[p.e.zero_a.one ? 0 : row] : 0;
 #pragma unroll
           for (int j = 0; j < T::BN / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++)
               core.acc[i][4 * j + 2 * h + e] -=
-                  zero * columns.sums[8 * j + threadIdx.x % 4 * 2 + e];
+                  zero * ((const int *)side)[8 * j + threadIdx.x % 4 * 2 + e];
         }
     }
   }
@@ -380,11 +463,10 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     return (number_of(i) / (unsigned)p.split * p.split + part) * 2048 + threadIdx.x % 32 * 16;
   }
   /* A barrier in shared memory that counts the bytes which come. */
-  static constexpr int CAME = T::STAGE * T::STAGES + T::SIDE * T::GROUPS;
   static __device__ __forceinline__ void expect_parts(unsigned base, int split) {
     int mine = (ALL - (int)blockIdx.y + split - 1) / split;
-    lo_mbarrier_init(base + CAME, 1);
-    lo_mbarrier_arrive_expect(base + CAME, mine * (split - 1) * 2048);
+    lo_mbarrier_init(base + T::COUNTER, 1);
+    lo_mbarrier_arrive_expect(base + T::COUNTER, mine * (split - 1) * 2048);
   }
   __device__ __forceinline__ void exchange() const {
     unsigned base = (unsigned)__cvta_generic_to_shared(memory);
@@ -393,14 +475,14 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
       unsigned owner = owner_of(i);
       if (owner == blockIdx.y) continue;
       unsigned to = lo_cluster_place(base + place_of(i, blockIdx.y), owner);
-      unsigned counter = lo_cluster_place(base + CAME, owner);
+      unsigned counter = lo_cluster_place(base + T::COUNTER, owner);
       const sum_t *s = &core.acc[i / (T::BN / 32)][i % (T::BN / 32) * 16];
 #pragma unroll
       for (int j = 0; j < 4; j++)
         lo_cluster_send(to + j * 512, counter, s[4 * j], s[4 * j + 1], s[4 * j + 2], s[4 * j + 3]);
     }
     LO_DELAY(CAME);
-    lo_mbarrier_wait(base + CAME, 0);
+    lo_mbarrier_wait(base + T::COUNTER, 0);
   }
   /* All parts of sixteen i, of which s is this block's. */
   __device__ __forceinline__ void add_parts(sum_t (&s)[16], int i) const {
@@ -425,14 +507,19 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
   }
 
   template <bool PARTS> __device__ __forceinline__ void end() const {
-    unsigned turns = (unsigned)__cvta_generic_to_shared((char *)&columns + T::TURNS);
-    lo_wgmma_ends<Core, columns_t, PARTS> ends = {p,
+    unsigned turns = (unsigned)__cvta_generic_to_shared(memory + T::BOXES);
+    int thread; /* not as the compiler knows it, which would carry the end through the main loop */
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    lo_wgmma_ends<Core, columns_t, PARTS> ends = {boxed,
+                                                  p,
                                                   lo_ending_of(p.e, at.l, false),
                                                   columns,
-                                                  turns + threadIdx.x / 32 % 4 * 2 * LO_WGMMA_TURN,
-                                                  at.row0 + core.first_row(0) +
-                                                      threadIdx.x % 32 / 4,
+                                                  thread % 32,
+                                                  turns + thread / 32 * T::TURN,
+                                                  at.row0 + core.first_row(0, thread) +
+                                                      thread % 32 / 4,
                                                   at.col0,
+                                                  at.l,
                                                   lo_left(p.n, at.col0, T::BN)};
     ends.run([&](sum_t(&s)[16], int number) {
 #pragma unroll
@@ -451,11 +538,11 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     if (blockIdx.y) return;
     float beta = lo_scalar_float(p.e.beta);
     for (int r = threadIdx.x % 128; r < T::ROWS; r += 128) {
-      lo_i64 row = at.row0 + Core::group() * T::ROWS + r;
+      lo_i64 row = at.row0 + core.group * T::ROWS + r;
       float sum = 0;
       for (int part = 0; part < p.split; part++)
         for (int warp = 0; warp < 4; warp++) {
-          float *from = rows + warp * T::ROWS + r;
+          const float *from = (const float *)side + warp * T::ROWS + r;
           sum += p.split == 1 ? *from
                               : lo_cluster_word((unsigned)__cvta_generic_to_shared(from), part);
         }
@@ -463,17 +550,34 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     }
   }
 
+  /* Those that share the columns. */
+  static __device__ __forceinline__ void meet() {
+    if (SHARES)
+      lo_meet<T::WORKERS>(LO_WGMMA_SHARE);
+    else
+      lo_group_sync();
+  }
+  __device__ __forceinline__ void run(lo_wgmma_ring<T> &ring) {
+    more = walk.next(at);
+    int steps = Core::steps(p);
+#pragma unroll 1
+    for (; more; at = next) {
+      tile(ring, steps);
+      if (!T::WIDE) more = walk.next(next);
+    }
+    if (T::WIDE && lo_elect()) lo_boxes_read<0>(); /* the memory stays until then */
+    __syncwarp();
+  }
   __device__ __forceinline__ void tile(lo_wgmma_ring<T> &ring, int steps) {
     bool sum = TRANS_A && p.e.row_sum.p && at.col0 == 0;
-    LO_DELAY(GROUP);
-    lo_group_sync(); /* the tile before has read its columns */
-    LO_DELAY(COLUMNS);
-    columns.stage(p.e, at.col0, lo_left(p.n, at.col0, T::BN), threadIdx.x % 128, 128);
+    bool beside = sum || (Core::INTEGER && p.e.zero_a.p); /* is `side` used? */
+    if (T::WIDE && beside && lo_elect()) lo_boxes_read<0>();
+    __syncwarp();
     multiply(ring, steps, sum);
     LO_DELAY(CLUSTER);
     if (p.split > 1) lo_cluster_arrive_relaxed(); /* the stages are read */
     LO_DELAY(GROUP);
-    lo_group_sync();
+    meet();
     shift();
     if (p.split > 1) {
       lo_cluster_wait();
@@ -481,13 +585,16 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
       exchange();
       LO_DELAY(END);
       end<true>();
+      LO_DELAY(CLUSTER);
+      if (TRANS_A && p.e.row_sum.p) lo_cluster_sync(); /* rows are stored */
+      if (sum) end_rows();
     } else {
+      if (sum) end_rows();
+      LO_DELAY(GROUP);
+      if (T::WIDE && beside) lo_group_sync(); /* all have read what lies beside */
       LO_DELAY(END);
       end<false>();
     }
-    LO_DELAY(CLUSTER);
-    if (TRANS_A && p.split > 1 && p.e.row_sum.p) lo_cluster_sync(); /* rows are stored */
-    if (sum) end_rows();
   }
 };
 
@@ -496,7 +603,7 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
   constexpr int STARTERS = T::WORKERS + 32;
   const lo_cu_gemm &g = p.g;
   unsigned base = (unsigned)__cvta_generic_to_shared(wgmma_memory);
-  lo_wgmma_ring<T> ring(base, base + T::BYTES - T::STAGES * 16);
+  lo_wgmma_ring<T> ring(base);
   unsigned rank = T::CLUSTER == 1 ? 0 : lo_cluster_rank();
   bool copies = threadIdx.x / 32 == T::WORKERS / 32;
   if (threadIdx.x == T::WORKERS && g.k) {
@@ -509,24 +616,20 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
   if (copies) ring.init();
   if (T::CLUSTER > 1) lo_cluster_sync();
   LO_DELAY(START);
-  lo_follow();
-  lo_i64 k0 = blockIdx.y * g.slice, k_count = g.k - k0 < g.slice ? g.k - k0 : g.slice;
-  lo_wgmma_place at;
-  at.k0 = (int)k0;
-  /* alpha = 0 does not read the operands */
-  int steps = lo_scalar_float(g.e.alpha) == 0.0f ? 0 : (int)(k_count + Core::BK - 1) / Core::BK;
   if (threadIdx.x < T::WORKERS) {
-    if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(T::MORE));
     if (T::CLUSTER == 1) lo_meet<STARTERS>(LO_WGMMA_READY);
-    lo_wgmma_worker<Core, T, TRANS_A> worker(g, at, wgmma_memory);
-    lo_wgmma_tiles<T>(
-        g, at, rank, [&]() __attribute__((always_inline)) { worker.tile(ring, steps); });
+    lo_wgmma_worker<Core, T, TRANS_A>(p, rank, wgmma_memory).run(ring);
   } else {
-    if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(T::LEFT));
     /* It need not wait for the others, nor they for its first copies. */
-    if (copies && T::CLUSTER == 1) lo_arrive<LO_WGMMA_READY, STARTERS>();
+    if (copies && T::CLUSTER == 1) lo_arrive<STARTERS>(LO_WGMMA_READY);
     if (copies && lo_elect()) {
-      lo_wgmma_tiles<T>(g, at, rank, [&]() { Core::produce(p, ring, at, steps, rank); });
+      lo_wgmma_walk<T> walk(g, rank);
+      lo_wgmma_place at;
+      bool more = walk.next(at);
+      int k0 = (int)(blockIdx.y * g.slice), steps = Core::steps(g);
+      for (; more; more = walk.next(at)) Core::produce(p, ring, at, k0, steps, rank);
       lo_lead();
     }
     __syncwarp();

@@ -4,6 +4,8 @@
 #define LO_CUDA_GEMM_WGMMA_END_CUH
 
 #include "backends/cuda/epilogue.cuh"
+#include "backends/cuda/tma.cuh"
+#include "backends/cuda/wgmma.cuh"
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 /* Where a lane's sixteen belong. */
@@ -11,11 +13,12 @@ struct lo_wgmma_spot {
   lo_i64 row, col; /* the lane's upper row; the first of the 32 columns, */
   int column;      /* and in the tile */
   int rows;        /* from the upper row on, up to 16 */
+  int lane;
 };
 
 /* Four lanes with a word of each of four things: lane q gets thing q whole. */
-LO_FN void lo_turn_words(unsigned (&w)[4]) {
-  bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
+LO_FN void lo_turn_words(unsigned (&w)[4], int lane) {
+  bool odd = lane & 1, high = lane & 2;
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
     unsigned got = __shfl_xor_sync(~0u, odd ? w[i] : w[i + 1], 1);
@@ -38,8 +41,8 @@ LO_FN void lo_turn_words(unsigned (&w)[4]) {
 template <class Sum, class Columns>
 LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
                             Sum (&s)[16], const lo_wgmma_spot &at) {
-  bool odd = threadIdx.x & 1;
-  int c = threadIdx.x % 4 / 2 * 4;
+  bool odd = at.lane & 1;
+  int c = at.lane % 4 / 2 * 4;
   lo_i64 row = at.row + (odd ? 8 : 0);
 #pragma unroll 1
   for (int block = 0; block < 4; block++, c += 8) {
@@ -64,8 +67,8 @@ LO_FN void lo_wgmma_sort(float (&z)[4][4], const float (&s)[16]) {
 template <class Columns, class By>
 LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&z)[4][4],
                           const lo_wgmma_spot &at, By by) {
-  const float *scales = end.e.scale_a.one ? NULL : (const float *)end.e.scale_a.p;
-  const float *b = columns.scale + at.column + threadIdx.x % 4 * 2;
+  const float *scales = lo_row_scales_of(end.e);
+  const float *b = columns.scale + at.column + at.lane % 4 * 2;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     float a = scales && 8 * h < at.rows ? scales[at.row + 8 * h] : 1.0f;
@@ -82,7 +85,7 @@ LO_FN void lo_wgmma_add(const Columns &columns, float (&z)[4][4], const lo_wgmma
                         With with) {
 #pragma unroll
   for (int i = 0; i < 4; i++) {
-    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + threadIdx.x % 4 * 2);
+    float2 b = *(const float2 *)(columns.bias + at.column + 8 * i + at.lane % 4 * 2);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       float *y = &z[2 * h + i / 2][i % 2 * 2];
@@ -111,11 +114,6 @@ LO_FN void lo_wgmma_before(const lo_ending &end, const Columns &columns, float (
                  [&](float scale, int i) { return __fmul_rn(scale, (float)s[i]); });
   lo_wgmma_add(columns, z, at, [&](float y, float b) { return __fmaf_rn(end.alpha, y, b); });
 }
-/* All sixteen side by side, for what networks have most. */
-template <int KIND> LO_FN void lo_wgmma_activate(float (&z)[4][4], float slope) {
-#pragma unroll
-  for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_act(KIND, z[i / 4][i % 4], slope);
-}
 /* KIND: the activation, where it is short; LO_ACT_RELU stands for none too; -1: any. */
 template <int KIND, class Sum, class Columns>
 LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&z)[4][4],
@@ -123,12 +121,13 @@ LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&
   float floor = end.e.activation == LO_ACT_RELU ? 0.0f : -LO_INFINITY;
   lo_wgmma_before(end, columns, z, s, at);
   if (KIND >= LO_ACT_GELU_F16) {
-    lo_wgmma_activate<KIND>(z, 0.0f);
+    lo_act_short(KIND, (float(&)[16])z);
   } else if (KIND >= 0 || !(end.ends & LO_END_ACTIVATION)) {
 #pragma unroll
     for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_not_below(z[i / 4][i % 4], floor);
   } else if (end.e.activation == LO_ACT_GELU) {
-    lo_wgmma_activate<LO_ACT_GELU>(z, end.e.slope);
+#pragma unroll
+    for (int i = 0; i < 16; i++) z[i / 4][i % 4] = lo_act(LO_ACT_GELU, z[i / 4][i % 4], 0.0f);
   } else {
     lo_activate_all(end.e.activation, z, end.e.slope);
   }
@@ -143,20 +142,22 @@ LO_FN void lo_wgmma_short(const lo_ending &end, const Columns &columns, float (&
  * find all banks. */
 #define LO_WGMMA_TURN 1024
 template <bool BF16>
-LO_FN void lo_wgmma_turn(unsigned turn, const float (&z)[4][4], uint4 (&lines)[2]) {
-  int lane = threadIdx.x % 32;
-  unsigned put = turn + lane % 8 * 64 + (lane / 8 ^ lane % 8 / 2) * 16;
-  unsigned get = turn + lane / 4 * 64 + (lane % 4 ^ lane / 4 / 2) * 16;
+LO_FN void lo_wgmma_matrices(unsigned to, unsigned lower, const float (&z)[4][4]) {
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     const float(&a)[4] = z[2 * h], (&b)[4] = z[2 * h + 1];
     uint2 low = lo_to_16x4(make_float4(a[0], a[1], a[2], a[3]), BF16);
     uint2 high = lo_to_16x4(make_float4(b[0], b[1], b[2], b[3]), BF16);
     asm volatile(
-        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(put + h * 512),
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + h * lower),
         "r"(low.x), "r"(low.y), "r"(high.x), "r"(high.y)
         : "memory");
   }
+}
+template <bool BF16>
+LO_FN void lo_wgmma_turn(unsigned turn, const float (&z)[4][4], uint4 (&lines)[2], int lane) {
+  unsigned get = turn + lane / 4 * 64 + (lane % 4 ^ lane / 4 / 2) * 16;
+  lo_wgmma_matrices<BF16>(turn + lane % 8 * 64 + (lane / 8 ^ lane % 8 / 2) * 16, 512, z);
   __syncwarp();
 #pragma unroll
   for (int h = 0; h < 2; h++)
@@ -168,38 +169,44 @@ LO_FN void lo_wgmma_turn(unsigned turn, const float (&z)[4][4], uint4 (&lines)[2
 template <bool BF16>
 LO_FN void lo_wgmma_store_wide(const lo_ending &end, unsigned turn, const float (&z)[4][4],
                                int left, const lo_wgmma_spot &at) {
-  int q = threadIdx.x % 4;
+  int q = at.lane % 4;
   unsigned short *c = (unsigned short *)end.to + at.row * end.stride + at.col + 8 * q;
   uint4 lines[2];
-  lo_wgmma_turn<BF16>(turn, z, lines);
+  lo_wgmma_turn<BF16>(turn, z, lines, at.lane);
 #pragma unroll
   for (int h = 0; h < 2; h++)
     if (8 * h < at.rows && 8 * q < left) lo_store_words(c + 8 * h * end.stride, lines[h]);
 }
 /* or of 8, both rows in one turn of words, */
-LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
-                                const lo_wgmma_spot &at) {
-  int q = threadIdx.x % 4;
-  char *c = end.to + at.row * end.stride + at.col + 8 * q;
+LO_FN void lo_wgmma_bytes(const lo_ending &end, const float (&z)[4][4], uint2 (&lines)[2],
+                          int lane) {
   unsigned w[4];
 #pragma unroll
   for (int i = 0; i < 4; i++) {
     const float *upper = &z[i / 2][i % 2 * 2], *lower = &z[2 + i / 2][i % 2 * 2];
     w[i] = lo_to_bytes(make_float4(upper[0], upper[1], lower[0], lower[1]), end.type);
   }
-  lo_turn_words(w);
+  lo_turn_words(w, lane);
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     unsigned halves = h ? 0x7632 : 0x5410;
-    if (8 * h < at.rows && 8 * q < left)
-      lo_store_words(c + 8 * h * end.stride,
-                     make_uint2(__byte_perm(w[0], w[1], halves), __byte_perm(w[2], w[3], halves)));
+    lines[h] = make_uint2(__byte_perm(w[0], w[1], halves), __byte_perm(w[2], w[3], halves));
   }
+}
+LO_FN void lo_wgmma_store_bytes(const lo_ending &end, const float (&z)[4][4], int left,
+                                const lo_wgmma_spot &at) {
+  int q = at.lane % 4;
+  char *c = end.to + at.row * end.stride + at.col + 8 * q;
+  uint2 lines[2];
+  lo_wgmma_bytes(end, z, lines, at.lane);
+#pragma unroll
+  for (int h = 0; h < 2; h++)
+    if (8 * h < at.rows && 8 * q < left) lo_store_words(c + 8 * h * end.stride, lines[h]);
 }
 /* or two of f32, */
 LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], int left,
                                 const lo_wgmma_spot &at) {
-  float *c = (float *)end.to + at.row * end.stride + at.col + threadIdx.x % 4 * 2;
+  float *c = (float *)end.to + at.row * end.stride + at.col + at.lane % 4 * 2;
 #pragma unroll
   for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -213,7 +220,7 @@ LO_FN void lo_wgmma_store_pairs(const lo_ending &end, const float (&z)[4][4], in
 template <int TYPE>
 LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const float (&z)[4][4],
                                  int left, const lo_wgmma_spot &at) {
-  int lane = threadIdx.x % 32, swizzle = lane / 4 % 4 * 4;
+  int lane = at.lane, swizzle = lane / 4 % 4 * 4;
   __syncwarp();
 #pragma unroll
   for (int i = 0; i < 8; i++) {
@@ -243,17 +250,49 @@ LO_FN void lo_wgmma_store_singly(const lo_ending &end, unsigned turn, const floa
   }
 }
 
+/* Into a box, 128 bytes of 16 rows, whose chunks of 16 bytes are swizzled as TMA wants it: sixteen
+ * number `part` of those that lie side by side. */
+template <int TYPE>
+LO_FN void lo_wgmma_pack(unsigned box, int part, const lo_ending &end, const float (&z)[4][4],
+                         int lane) {
+  int q = lane % 4, row = lane / 4;
+  if (TYPE == LO_TYPE_F32) {
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+      unsigned to = box + (row + i / 4 * 8) * 128 + ((i % 4 * 2 + q / 2) ^ row) * 16 + q % 2 * 8;
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(z[i / 2][i % 2 * 2]),
+                   "f"(z[i / 2][i % 2 * 2 + 1])
+                   : "memory");
+    }
+  } else if (TYPE == LO_TYPE_I8) {
+    unsigned to = box + row * 128 + ((part * 2 + q / 2) ^ row) * 16 + q % 2 * 8;
+    uint2 lines[2];
+    lo_wgmma_bytes(end, z, lines, lane);
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to + h * 1024), "r"(lines[h].x),
+                   "r"(lines[h].y)
+                   : "memory");
+  } else {
+    unsigned to = box + lane % 8 * 128 + ((part * 4 + lane / 8) ^ lane % 8) * 16;
+    lo_wgmma_matrices<TYPE == LO_TYPE_BF16>(to, 1024, z);
+  }
+}
+
 /* A lane's sixteens, one after the other, along the columns first. sums(s, i): number i's; false
- * where it is not this one's to end. turn: two KB of the warp's own. Short ends of floats are in
+ * where it is not this one's to end. turn: memory of the warp's own. Short ends of floats are in
  * line, others in a loop; PARTS: of k, little code. */
 template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   typedef typename Core::sum_t sum_t;
   static constexpr int WIDE = Core::BN / 32, COUNT = Core::TALL * WIDE;
+  static constexpr bool BOXES = LO_CU_WGMMA_WIDE(Core::TALL, Core::BN) && !PARTS;
+  const lo_cu_boxed_gemm &boxed;
   const lo_cu_gemm &p;
   const lo_ending end;
   const Columns &columns;
+  int lane;
   unsigned turn;
-  lo_i64 row, col; /* of the lane in the first of them */
+  int row, col, l; /* of the lane in the first of them, and the matrix */
   int left;        /* columns of the tile */
 
   /* Eight neighbours of C that begin where 8 divides the column may be moved at once (of f32: two
@@ -266,11 +305,44 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   }
   __device__ __forceinline__ lo_wgmma_spot spot(int i) const {
     lo_i64 at = row + i / WIDE * 64;
-    return {at, col + i % WIDE * 32, i % WIDE * 32, lo_left(p.m, at, 16)};
+    return {at, col + i % WIDE * 32, i % WIDE * 32, lo_left(p.m, at, 16), lane};
+  }
+  template <int KIND, class Sums>
+  __device__ __forceinline__ void finish(float (&z)[4][4], int i, Sums sums) {
+    sum_t s[16];
+    sums(s, i);
+    lo_wgmma_short<KIND>(end, columns, z, s, spot(i));
+  }
+  /* By boxes, of which the one before is still on its way; what follows is computed while one is
+   * written. Of what lies outside C nothing is stored. */
+  template <int KIND, int TYPE, class Sums> __device__ __forceinline__ void leave(Sums sums) {
+    constexpr int EACH = TYPE == LO_TYPE_F32 ? 1 : TYPE <= LO_TYPE_BF16 ? 2 : 4; /* of a box */
+    float z[4][4];
+    finish<KIND>(z, 0, sums);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+      unsigned box = turn + i / EACH % 2 * (128 * LO_CU_BOX_ROWS);
+      lo_wgmma_spot at = spot(i);
+      if (i % EACH == 0) {
+        LO_DELAY(TURN);
+        if (lo_elect()) lo_boxes_read<1>();
+        __syncwarp();
+      }
+      lo_wgmma_pack<TYPE>(box, i % EACH, end, z, lane);
+      if (i + 1 < COUNT) finish<KIND>(z, i + 1, sums);
+      if (i % EACH < EACH - 1) continue;
+      lo_wgmma_publish();
+      __syncwarp();
+      if (lo_elect()) {
+        LO_DELAY(STORE);
+        lo_box_store(&boxed.c, box, (int)at.col - 32 * (EACH - 1), (int)(at.row - lane / 4),
+                     (int)l);
+      }
+    }
   }
   template <int KIND, int TYPE, class Sums> __device__ __forceinline__ void straight(Sums sums) {
     char *c = NULL;
-    int rows = 0, q = threadIdx.x % 4, mine = left - (TYPE == LO_TYPE_F32 ? 0 : 8 * q);
+    int rows = 0, q = lane % 4, mine = left - (TYPE == LO_TYPE_F32 ? 0 : 8 * q);
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
       if (i % WIDE == 0) { /* where the lane stores */
@@ -282,7 +354,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       float z[4][4];
       if (!sums(s, i)) continue;
       int column = i % WIDE * 32;
-      lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * 64, 0, column, rows});
+      lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * 64, 0, column, rows, lane});
       if (TYPE == LO_TYPE_I8) {
         lo_wgmma_store_bytes(end, z, left - column, spot(i));
         continue;
@@ -296,7 +368,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
                 make_float2(z[k / 2][k % 2 * 2], z[k / 2][k % 2 * 2 + 1]);
       } else {
         uint4 lines[2];
-        lo_wgmma_turn<TYPE == LO_TYPE_BF16>(turn + i % 2 * LO_WGMMA_TURN, z, lines);
+        lo_wgmma_turn<TYPE == LO_TYPE_BF16>(turn + i % 2 * LO_WGMMA_TURN, z, lines, lane);
 #pragma unroll
         for (int h = 0; h < 2; h++)
           if (8 * h < rows && column < mine) lo_store_words(to + 16 * h * end.stride, lines[h]);
@@ -306,19 +378,25 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   /* Whether it was such an end, of a C of that type. */
   template <int TYPE, class Sums> __device__ __forceinline__ bool is_short(Sums sums) {
     /* little code */
-    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && TYPE != Core::OUT2 && !PARTS && !Core::LEAN;
+    constexpr bool ACTIVATES = TYPE != LO_TYPE_F32 && TYPE != Core::OUT2 && !PARTS;
     constexpr int GELU = TYPE == LO_TYPE_F16 ? LO_ACT_GELU_F16 : LO_ACT_GELU_BF16;
     int ends = Columns::SCALED ? end.ends & ~LO_END_SCALES : end.ends;
     if (end.type != TYPE || ends & ~LO_END_ACTIVATION) return false;
     if (!ends)
-      straight<LO_ACT_RELU, TYPE>(sums);
+      store<LO_ACT_RELU, TYPE>(sums);
     else if (ACTIVATES && end.e.activation == GELU)
-      straight<GELU, TYPE>(sums);
+      store<GELU, TYPE>(sums);
     else if (ACTIVATES && end.e.activation == LO_ACT_SILU_16)
-      straight<LO_ACT_SILU_16, TYPE>(sums);
+      store<LO_ACT_SILU_16, TYPE>(sums);
     else
       return false;
     return true;
+  }
+  template <int KIND, int TYPE, class Sums> __device__ __forceinline__ void store(Sums sums) {
+    if constexpr (BOXES)
+      leave<KIND, TYPE>(sums);
+    else
+      straight<KIND, TYPE>(sums);
   }
   /* The plain end of ragged rows, by itself: code that is fetched for the first time is waited for,
    * line by line. */
@@ -336,14 +414,14 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
     return true;
   }
   template <class Sums> __device__ __forceinline__ void run(Sums sums) {
-    bool wide = is_wide();
+    bool wide = is_wide(), shorts = BOXES ? boxed.boxes_c : wide;
     if constexpr (Core::OUT != 0) {
-      if (wide && is_short<Core::OUT>(sums)) return;
+      if (shorts && is_short<Core::OUT>(sums)) return;
       if constexpr (!Core::LEAN)
         if (!wide && is_ragged<Core::OUT>(sums)) return;
     }
     if constexpr (Core::OUT2 != 0)
-      if (wide && is_short<Core::OUT2>(sums)) return;
+      if (shorts && is_short<Core::OUT2>(sums)) return;
 #pragma unroll 1
     for (int i = 0; i < COUNT; i++) {
       sum_t s[16];

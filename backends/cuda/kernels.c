@@ -61,9 +61,10 @@ enum {
 /* The tiles' shapes, and the blocks of an SM. */
 static const struct {
   int bm, bn, cluster, blocks;
+  bool wide;
 } wgmma_tiles[] = {
 #define X(NAME, GROUPS, TALL, BN, STAGES, CLUSTER, BLOCKS, ...)                                    \
-  {64 * (GROUPS) * (TALL), BN, CLUSTER, BLOCKS},
+  {64 * (GROUPS) * (TALL), BN, CLUSTER, BLOCKS, LO_CU_WGMMA_WIDE(TALL, BN)},
     LO_CU_WGMMA_TILES(X) LO_CU_WGMMA_F8_TILES(X)
 #undef X
 };
@@ -82,6 +83,10 @@ static int run_wgmma(int number, int kind, const lo_cu_gemm *p, lo_cu_grid grid,
     if (!error)
       error = lo_cuda_box(&p->b, type, p->k, p->batch, wgmma_tiles[number].bn / cluster, &boxed.b);
     if (error) return error;
+  }
+  if (wgmma_tiles[number].wide && lo_cuda_takes_boxes(p)) {
+    if ((error = lo_cuda_box_c(p, &boxed.c))) return error;
+    boxed.boxes_c = 1;
   }
   grid.x = (p->split == 1 && grid.x > most ? most : grid.x) * cluster;
   switch (kind) {

@@ -94,20 +94,21 @@ LO_FN void lo_drain_sums(const lo_cu_gemm &p, float *shared, const float (&sums)
 
 /* Which tile: eight rows of tiles are walked column by column, so that blocks that run together
  * share operands in the second-level cache. */
-LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
-  if (tile < 1 << 28 && tiles_n < 1 << 28 &&
-      tiles_m < 1 << 28) { /* divisions of 64 bits are long */
-    unsigned n = (unsigned)tiles_n, i = (unsigned)tile, group = i / (8 * n),
-             left = i - group * 8 * n;
-    unsigned height = (unsigned)tiles_m - 8 * group < 8 ? (unsigned)tiles_m - 8 * group : 8;
-    tn = left / height;
-    tm = 8 * group + left - (unsigned)tn * height;
-    return;
-  }
-  lo_i64 group = tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
-  lo_i64 height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
-  tn = rest / height;
+template <class Int> LO_FN void lo_tile_in(Int tile, Int tiles_m, Int tiles_n, Int &tm, Int &tn) {
+  Int group = tiles_m <= 8 ? 0 : tile / (8 * tiles_n), rest = tile - group * 8 * tiles_n;
+  Int height = tiles_m - 8 * group < 8 ? tiles_m - 8 * group : 8;
+  tn = height == 8 ? rest / 8 : rest / height; /* divisions take long */
   tm = 8 * group + rest - tn * height;
+}
+LO_FN void lo_tile_at(lo_i64 tile, lo_i64 tiles_m, lo_i64 tiles_n, lo_i64 &tm, lo_i64 &tn) {
+  const lo_i64 most = 1 << 28;
+  if (tile < most && tiles_n < most && tiles_m < most) {
+    unsigned m, n;
+    lo_tile_in((unsigned)tile, (unsigned)tiles_m, (unsigned)tiles_n, m, n);
+    tm = m, tn = n;
+  } else {
+    lo_tile_in(tile, tiles_m, tiles_n, tm, tn);
+  }
 }
 
 /* ---- A product in parts of k: each part stores its sums; the block that comes last to a tile adds

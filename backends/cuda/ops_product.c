@@ -120,8 +120,8 @@ static layerops_status launch(layerops_context *ctx, const lo_cuda_plan *plan, l
   return launch_tiles(ctx, plan, g, what);
 }
 
-/* Makes an operand lie in a copy, with rows on borders of 16 bytes and zeros up to the next one,
- * and elements of that type. */
+/* Makes an operand lie in a copy, with rows on borders of 16 bytes or more and zeros up to the next
+ * one, and elements of that type. */
 static void move_operand(const layerops_matrix *m, layerops_type type, lo_cu_operand *o,
                          lo_cu_align *align, char **memory) {
   int64_t from = (int64_t)lo_type_bytes(m->type), size = (int64_t)lo_type_bytes(type);
@@ -134,7 +134,7 @@ static void move_operand(const layerops_matrix *m, layerops_type type, lo_cu_ope
                     .bytes = m->cols * from,
                     .stride = m->stride * from,
                     .batch_stride = m->batch_stride * from,
-                    .pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK,
+                    .pitch = lo_cuda_pitch(row),
                     .lanes = 1,
                     .type = m->type,
                     .to_type = type};

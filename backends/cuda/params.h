@@ -113,9 +113,10 @@ typedef struct lo_cu_map {
   lo_u64 words[16];
 } __attribute__((aligned(64))) lo_cu_map;
 
-/* A product whose operands come by boxes. */
+/* A product whose operands come by boxes, and whose C may leave by them. */
 typedef struct lo_cu_boxed_gemm {
-  lo_cu_map a, b;
+  lo_cu_map a, b, c;
+  int boxes_c; /* of LO_CU_BOX_ROWS rows by 128 bytes */
   lo_cu_gemm g;
 } lo_cu_boxed_gemm;
 
@@ -199,6 +200,9 @@ typedef struct lo_cu_bsr {
  * on an SM. RATE, WAIT, FIXED: plan.h; fitted to times in f16 on an H200 (2026-11). X(NAME, GROUPS,
  * TALL, BN, STAGES, CLUSTER, BLOCKS, RATE, WAIT, FIXED) */
 #define LO_CU_WGMMA_STEP 128
+#define LO_CU_BOX_ROWS   16
+/* Whether a group has 128 sums a thread: then C leaves by boxes. */
+#define LO_CU_WGMMA_WIDE(TALL, BN) ((TALL) * (BN) >= 256)
 #define LO_CU_WGMMA_TILES(X)                                                                       \
   X(2x128x256, 2, 1, 256, 4, 2, 1, 80, 909, 6703)                                                  \
   X(128x256, 2, 1, 256, 4, 1, 1, 95, 759, 6609)                                                    \

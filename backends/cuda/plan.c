@@ -42,7 +42,8 @@ static int kinds_of(const lo_product *p) {
 
 layerops_type lo_cuda_type_in(const lo_product *p, const layerops_matrix *m,
                               const lo_cuda_kernel *k) {
-  const bool a_widened = k->kinds & LO_KINDS_W8 && m == &p->a;
+  const bool takes_f8 = k->unit == LO_UNIT_F16_K16; /* those of Turing want op(A) of 16 bits */
+  const bool a_widened = k->kinds & LO_KINDS_W8 && m == &p->a && !takes_f8;
   const bool as_it_is = !a_widened && kinds_of(p) & k->kinds & ~(LO_KIND_F16 | LO_KIND_BF16);
   if (as_it_is || lo_type_bytes(m->type) != 1) return m->type;
   return lo_is_f8(p->a.type) ? LAYEROPS_F16 : p->a.type;
@@ -89,8 +90,7 @@ bool lo_cuda_is_copied(const lo_product *p, const layerops_matrix *m, const lo_c
 static int64_t copy_bytes(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
   if (!lo_cuda_is_copied(p, m, k)) return 0;
   int64_t row = m->cols * (int64_t)lo_type_bytes(lo_cuda_type_in(p, m, k));
-  int64_t pitch = (row + LO_CUDA_CHUNK - 1) / LO_CUDA_CHUNK * LO_CUDA_CHUNK;
-  return (m->batch * m->rows * pitch + 255) / 256 * 256;
+  return (m->batch * m->rows * lo_cuda_pitch(row) + 255) / 256 * 256;
 }
 
 int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k) {

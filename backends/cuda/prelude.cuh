@@ -16,9 +16,11 @@ LO_FN void lo_follow() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/* What an operand holds. Not __ldg: a load of what never changes may be moved to before lo_follow(),
- * and the launch before may be the one that writes it. */
-template <class T> LO_FN T lo_load(const T *p) { return *p; }
+/* What an operand holds. Not __ldg: a load of what never changes may be moved to before
+ * lo_follow(), and the launch before may be the one that writes it. */
+template <class T> LO_FN T lo_load(const T *p) {
+  return *p;
+}
 /* The next launch may begin once all blocks have come here, behind their main loops: blocks of the
  * next that came earlier would fill SMs unevenly. */
 LO_FN void lo_lead() {
@@ -64,47 +66,6 @@ LO_FN float lo_tanh(float x) {
 }
 #include "common/kernel/activation.h"
 
-/* ---- Activations of what is stored with 16 bits or less.
- *
- * Phi(-t) = 2^P(t), P the minimax polynomial of log2 Phi(-t) on [0, 13.05], beyond which Phi is 0
- * in f32: the error is 2^-12.9 of the result, a fifteenth of bf16's rounding; and on [0, 5.85],
- * beyond which t Phi(-t) is 0 in f16 (and in 8 bits): 2^-17.7. */
-template <bool BF16> LO_FN float lo_gelu_short(float z) {
-  const float most = BF16 ? 13.05f : 5.85f;
-  float t = fminf(fabsf(z), most), p;
-  if (BF16) {
-    p = fmaf(2.82373289e-8f, t, -1.78343601e-6f);
-    p = fmaf(p, t, 4.85732053e-5f);
-    p = fmaf(p, t, -7.53863424e-4f);
-    p = fmaf(p, t, 7.47409184e-3f);
-    p = fmaf(p, t, -5.0968077e-2f);
-    p = fmaf(p, t, -0.462538153f);
-    p = fmaf(p, t, -1.14917397f);
-    p = fmaf(p, t, -1.00017142f);
-  } else {
-    p = fmaf(-1.83119369e-6f, t, 6.15367098e-5f);
-    p = fmaf(p, t, -9.30120877e-4f);
-    p = fmaf(p, t, 8.50660633e-3f);
-    p = fmaf(p, t, -5.39580286e-2f);
-    p = fmaf(p, t, -0.458465874f);
-    p = fmaf(p, t, -1.1512506f);
-    p = fmaf(p, t, -0.999995291f);
-  }
-  return fmaf(-t, lo_exp2(p), lo_at_least(z, -0.0f)); /* z Phi(z) = max(z, 0) - |z| Phi(-|z|) */
-}
-/* The argument of the exponential is off by 115 units of 2^-24 at most: 2^-17 of the result. */
-LO_FN float lo_silu_short(float z) {
-  float c = lo_at_least(z, -LO_TAIL);
-  return c * lo_rcp(1.0f + lo_exp2(-1.442695041f * c));
-}
-/* lo_activation, and those. */
-LO_FN float lo_act(int kind, float z, float slope) {
-  return kind == LO_ACT_GELU_F16    ? lo_gelu_short<false>(z)
-         : kind == LO_ACT_GELU_BF16 ? lo_gelu_short<true>(z)
-         : kind == LO_ACT_SILU_16   ? lo_silu_short(z)
-                                    : lo_activation(kind, z, slope);
-}
-
 #define LO_INFINITY __int_as_float(0x7f800000)
 
 /* ReLU where `floor` is 0, nothing where it is -infinity; NaN stays NaN. */
@@ -115,6 +76,56 @@ LO_FN float lo_not_below(float z, float floor) {
   return y;
 #endif
   return lo_at_least(z, floor);
+}
+
+/* ---- Activations of what is stored with 16 bits or less: N chains of arithmetic step by step side
+ * by side, for a compiler left to itself has two wait for each other.
+ *
+ * Phi(-t) = 2^P(t), P the minimax polynomial of log2 Phi(-t) on [0, 13.05], beyond which Phi is 0
+ * in f32: the error is 2^-12.9 of the result, a fifteenth of bf16's rounding; and on [0, 5.85],
+ * beyond which t Phi(-t) is 0 in f16: 2^-17.5 of the result, or of f16's smallest normal number
+ * where that is larger. */
+#define LO_EACH _Pragma("unroll") for (int i = 0; i < N; i++)
+template <bool BF16, int N> LO_FN void lo_gelu_short(float (&z)[N]) {
+  constexpr float most = BF16 ? 13.05f : 5.85f;
+  constexpr int TERMS = BF16 ? 9 : 7;
+  constexpr float c[2][9] = {{3.24447053e-5f, -7.48420807e-4f, 7.94227341e-3f, -5.3051836e-2f,
+                              -0.459170396f, -1.15103671f, -1.00000757f},
+                             {2.82373289e-8f, -1.78343601e-6f, 4.85732053e-5f, -7.53863424e-4f,
+                              7.47409184e-3f, -5.0968077e-2f, -0.462538153f, -1.14917397f,
+                              -1.00017142f}};
+  float t[N], p[N];
+  LO_EACH t[i] = fminf(fabsf(z[i]), most);
+  LO_EACH p[i] = c[BF16][0];
+#pragma unroll
+  for (int k = 1; k < TERMS; k++) LO_EACH p[i] = fmaf(p[i], t[i], c[BF16][k]);
+  LO_EACH p[i] = lo_exp2(p[i]);
+  /* z Phi(z) = max(z, 0) - |z| Phi(-|z|) */
+  LO_EACH z[i] = fmaf(-t[i], p[i], lo_not_below(z[i], -0.0f));
+}
+/* The argument of the exponential is off by 115 units of 2^-24 at most: 2^-17 of the result. */
+template <int N> LO_FN void lo_silu_short(float (&z)[N]) {
+  float e[N];
+  LO_EACH z[i] = lo_not_below(z[i], -LO_TAIL);
+  LO_EACH e[i] = lo_exp2(-1.442695041f * z[i]);
+  LO_EACH e[i] = lo_rcp(1.0f + e[i]);
+  LO_EACH z[i] *= e[i];
+}
+#undef LO_EACH
+template <int N> LO_FN void lo_act_short(int kind, float (&z)[N]) {
+  if (kind == LO_ACT_GELU_F16)
+    lo_gelu_short<false>(z);
+  else if (kind == LO_ACT_GELU_BF16)
+    lo_gelu_short<true>(z);
+  else
+    lo_silu_short(z);
+}
+/* lo_activation, and those. */
+LO_FN float lo_act(int kind, float z, float slope) {
+  if (kind < LO_ACT_GELU_F16) return lo_activation(kind, z, slope);
+  float one[1] = {z};
+  lo_act_short(kind, one);
+  return one[0];
 }
 
 /* ---- 16-bit storage. Turing has no bf16 instructions, so the bits are moved by hand. */

@@ -130,6 +130,17 @@ LO_FN void lo_box_copy(unsigned to, const lo_cu_map *map, unsigned barrier, int 
                  "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
+/* From shared memory, what was stored and published there; each box counts by itself. */
+LO_FN void lo_box_store(const lo_cu_map *map, unsigned from, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];\n"
+               "cp.async.bulk.commit_group;" ::"l"(map),
+               "r"(from), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+/* Until all boxes that the thread stored, but for the last few, were read. */
+template <int BUT> LO_FN void lo_boxes_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(BUT) : "memory");
+}
 #endif
 
 #endif

@@ -113,7 +113,7 @@ LAYEROPS_API int layerops_activation_saves_input(layerops_activation activation)
 /* Flags of an operation. */
 enum {
   LAYEROPS_BATCH_INVARIANT = 1, /* a row's bits depend neither on other rows nor on their number */
-  LAYEROPS_FAST_ACCUM = 2,      /* sums of 8-bit floats as tensor cores keep them: gemm */
+  LAYEROPS_FAST_ACCUM = 2,      /* sums of 8-bit floats as tensor cores keep them: see gemm */
   LAYEROPS_ALLOW_TF32 = 4       /* f32 products may run in TF32: factors cut to 11 bits */
 };
 

@@ -206,8 +206,9 @@ LAYEROPS_API void layerops_graph_destroy(layerops_graph *graph); /* NULL is allo
  * LAYEROPS_VERBOSE=1 in the environment (or open_args.verbose) prints a line per call to stderr or
  * to the context's log function: layerops: linear_forward device=cpu kernel=NAME m=64 n=128 k=784
  * batch=1 type=f32 out=f32 trans=nt activation=relu ms=0.031 gflops=414.2 (one line; with packed
- * weights also packed=1; the times are those of the call alone, so each call is waited for). 2 also
- * prints which kernels refused the call, and why. */
+ * weights also packed=1, where weights or op(B) have another type also w=i8; the times are those of
+ * the call alone, so each call is waited for). 2 also prints which kernels refused the call, and
+ * why. */
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@ typedef struct layer {
   int64_t m, n, k;
   int scale_x, scale_w, zero_x;
   bool odd_scales; /* else powers of two, which do not round */
+  bool infinite;   /* scales, of sums that do not count */
   bool scale_y, bias, residual, preact, fast;
   layerops_activation activation;
   double alpha;
@@ -100,6 +101,10 @@ static void make(cf_session *s, const layer *l, operands *o) {
   o->y = cf_output(s, "y", l->out, l->m, l->n, CF_NAN);
 }
 
+static void make_infinite(cf_operand *o) {
+  for (int64_t i = 0; o && i < o->count; i++) o->values[i] = INFINITY;
+}
+
 static double each(const cf_operand *o, int64_t i, double absent) {
   return o ? o->values[o->count == 1 ? 0 : i] : absent;
 }
@@ -123,7 +128,8 @@ static void bound(cf_session *s, const layer *l, operands *o) {
   const double steps = 8 + (sums ? cf_steps(l->type, l->k) : 0);
   for (int64_t n = 0; n < o->y->count; n++) {
     const int64_t i = n / l->n, j = n % l->n;
-    double scale = fabs(l->alpha * each(o->scale_x, i, 1) * each(o->scale_w, j, 1));
+    double scales = each(o->scale_x, i, 1) * each(o->scale_w, j, 1);
+    double scale = l->infinite ? 0 : fabs(l->alpha * scales);
     double z = scale * (sums ? sums[n] : sum_of(l, o, i, j)) + fabs(each(o->bias, j, 0));
     double residual = o->residual ? fabs(o->residual->values[n]) : 0;
     double lost = kept ? scale * kept[n] : 0;
@@ -155,6 +161,7 @@ static void run(cf_session *s, layer *l) {
           l->scale_y ? " scale_y" : "", l->bias ? " bias" : "", l->residual ? " residual" : "",
           l->fast ? " fast" : "", l->alpha, s->layout.offset, s->layout.pad);
   make(s, l, &o);
+  if (l->infinite) make_infinite(o.scale_x), make_infinite(o.scale_w);
   CF_SIDES(s, side) {
     layerops_linear_forward_args args = {.x = cf_on(o.x, side),
                                          .w = cf_on(o.w, side),
@@ -236,6 +243,22 @@ static void empty_sizes(cf_session *s, layerops_type type) {
     layer l = of(type, shapes[i][0], shapes[i][1], shapes[i][2]);
     l.scale_x = l.scale_w = l.zero_x = EACH;
     l.bias = i % 2 == 0;
+    run(s, &l);
+  }
+}
+
+/* alpha or k 0: neither the sums nor their scales count. */
+static void nothing_counts(cf_session *s, layerops_type type) {
+  static const int64_t rows[] = {1, 7, 40, 150};
+  for (int64_t i = 0; i < 4 * CF_COUNT(rows); i++) {
+    layer l = of(type, rows[i / 4], 40 + i, i % 2 ? 0 : 48);
+    l.alpha = i % 2;
+    l.scale_x = i / 2 % 2 ? ONE : EACH;
+    l.scale_w = i / 4 % 2 ? EACH : ONE;
+    l.out = out_of(type, i / 3);
+    l.zero_x = l.scale_x;
+    l.bias = i % 3 != 0;
+    l.infinite = true;
     run(s, &l);
   }
 }
@@ -413,6 +436,8 @@ const cf_check cf_scale_checks[] = {
     {LAYEROPS_OP_linear_forward, "integers, random shapes", CF_BYTES,
      CF_BIT(CF_REPLAY) | CF_BIT(CF_TWICE), random_shapes},
     {LAYEROPS_OP_linear_forward, "integers, empty sizes", CF_BYTES, CF_EVERY, empty_sizes},
+    {LAYEROPS_OP_linear_forward, "integers, infinite scales of nothing", CF_BYTES, CF_EVERY,
+     nothing_counts},
     {LAYEROPS_OP_linear_forward, "integers, saturation", CF_BYTES, 0, saturation},
     {LAYEROPS_OP_gemm, "integers, random shapes", CF_BYTES, CF_EVERY, random_products},
     {LAYEROPS_OP_gemm, "integers, the longest sums", CF_BYTES, 0, longest_sums},
@@ -421,6 +446,8 @@ const cf_check cf_scale_checks[] = {
     CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, random shapes",
              CF_BIT(CF_REPLAY) | CF_BIT(CF_TWICE), random_shapes),
     CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, empty sizes", CF_EVERY, empty_sizes),
+    CF_PAIRS(LAYEROPS_OP_linear_forward, "scales, infinite ones of nothing", CF_EVERY,
+             nothing_counts),
     {LAYEROPS_OP_linear_forward, "all numbers", CF_F8 | CF_WITH(CF_F8), 0, all_numbers},
     {LAYEROPS_OP_linear_forward, "saturation", CF_F8 | CF_WITH(CF_F8), 0, saturation},
     CF_PAIRS(LAYEROPS_OP_gemm, "scales, random shapes", CF_BIT(CF_HOST), random_products),

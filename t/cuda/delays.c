@@ -204,6 +204,8 @@ static int plan(chains *c, const late_kernel *k, int parts) {
       if (!k->boxed) continue;
       TRY(lo_cuda_box(&b->g.a, types[k->type].box, N, 1, k->bm, &b->a));
       TRY(lo_cuda_box(&b->g.b, types[k->type].box, N, 1, k->bn / k->cluster, &b->b));
+      b->boxes_c = lo_cuda_takes_boxes(&b->g);
+      if (b->boxes_c) TRY(lo_cuda_box_c(&b->g, &b->c));
     }
   const lo_cu_gemm *g = &c->links[0][0].g;
   lo_i64 tiles = g->tiles_m * g->tiles_n;

@@ -31,7 +31,7 @@ static __device__ __forceinline__ void come_late(unsigned line) {
 }
 
 template <int INPUT, class T, bool TRANS_A, bool TRANS_B, bool PROMOTES>
-__global__ void __launch_bounds__(T::THREADS)
+__global__ void __launch_bounds__(T::THREADS, T::RESIDENT)
     late_wgmma(const __grid_constant__ lo_cu_boxed_gemm p) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
   lo_gemm_wgmma<lo_wgmma_core<INPUT, T, TRANS_A, TRANS_B, PROMOTES>, T, TRANS_A>(p);

@@ -68,6 +68,9 @@ typedef struct pair {
 static bool are_integers(pair t) {
   return t.a == LAYEROPS_I8 || t.a == LAYEROPS_U8;
 }
+static bool are_f8(pair t) {
+  return t.a == LAYEROPS_F8E4M3 || t.a == LAYEROPS_F8E5M2;
+}
 
 typedef struct operand {
   layerops_matrix view; /* on the device: a copy of memory */
@@ -181,13 +184,32 @@ enum { ROWS = 67, COLS = 132, DEPTH = 1040 };
 typedef struct ending {
   const char *name;
   layerops_activation activation;
-  layerops_type out; /* NONE: that of the operands, or bf16 for integers */
+  layerops_type out; /* NONE: that of the operands, or bf16 for those of 8 bits */
   double alpha;
   int scales;  /* of 8-bit integers: 0, 1, or 2 for one a row and a column; with zero points */
   bool scaled; /* mixed pairs: by column */
   bool bias, residual, preact;
   int narrow; /* columns short of COLS: 0 for whole quads */
+  int pitch;  /* from a row of Y to the next, with room between them; 0: as many as columns */
+  bool many;  /* kernels whose blocks go through tiles: as many as give each several */
 } ending;
+enum { MANY_ROWS = 1800, MANY_COLS = 2632 };
+static int64_t most_rows(const ending *e) {
+  return e->many ? MANY_ROWS : ROWS;
+}
+static int64_t rows_of(const lo_cuda_kernel *k, const ending *e) {
+  return k->few && k->few < most_rows(e) ? k->few : most_rows(e);
+}
+static int64_t cols_of(const ending *e) {
+  return (e->many ? MANY_COLS : COLS) - e->narrow;
+}
+static int64_t pitch_of(const ending *e) {
+  return e->pitch ? e->pitch : cols_of(e);
+}
+/* Of Y, and of the pre-activation behind it. */
+static int64_t most_bytes(const ending *e) {
+  return 4 * most_rows(e) * pitch_of(e);
+}
 
 static const ending endings[] = {
     {"straight", .alpha = 1},
@@ -205,6 +227,15 @@ static const ending endings[] = {
      .bias = true, .narrow = 2},
     {"to u8, GELU", .activation = LAYEROPS_GELU, .out = LAYEROPS_U8, .alpha = 1, .scales = 2,
      .bias = true},
+    {"rows apart, bias, GELU", .activation = LAYEROPS_GELU, .alpha = 0.01, .bias = true,
+     .pitch = 144},
+    {"odd, rows apart, bias, ReLU", .activation = LAYEROPS_RELU, .alpha = 0.3, .bias = true,
+     .narrow = 3, .pitch = 144},
+    {"many tiles, SiLU", .activation = LAYEROPS_SILU, .alpha = 0.02, .bias = true, .many = true},
+    {"many tiles, rows apart, f32", .out = LAYEROPS_F32, .alpha = 0.3, .bias = true, .narrow = 7,
+     .pitch = 2640, .many = true},
+    {"many tiles, to i8", .out = LAYEROPS_I8, .alpha = 1, .scales = 2, .bias = true, .narrow = 5,
+     .pitch = 2640, .many = true},
     {"to i8, sigmoid, residual", .activation = LAYEROPS_SIGMOID, .out = LAYEROPS_I8, .alpha = 1,
      .scales = 1, .bias = true, .residual = true},
 };
@@ -240,15 +271,15 @@ static layerops_buffer *zeros(int64_t count) {
 /* Y and preact, [rows, cols], into `memory`; false if it fails. */
 static bool run_ending(const lo_cuda_kernel *k, const ending *e, pair t, uint32_t flags,
                        int64_t rows, layerops_type out, void *memory) {
-  int64_t cols = COLS - e->narrow;
-  int64_t size = (int64_t)layerops_type_size(out), count = rows * cols;
+  int64_t cols = cols_of(e), pitch = pitch_of(e), most = most_rows(e), count = most * cols;
+  int64_t size = (int64_t)layerops_type_size(out);
   seed = 7;
   operand w = make(t.b, cols, DEPTH, 1, k->align);
   operand x = make(t.a, rows, DEPTH, 1, k->align); /* the same rows, however many there are */
   seed = 8;
   layerops_buffer *buffers[] = {
-      uneven(cols, 1), uneven(ROWS * COLS, 1), uneven(ROWS, 0.3f),     uneven(cols, 0.2f),
-      zeros(ROWS),     uneven(1, 2.1f),        uneven(ROWS * COLS, 1), uneven(ROWS * COLS, 1)};
+      uneven(cols, 1), uneven(count, 1), uneven(most, 0.3f), uneven(cols, 0.2f),
+      zeros(most),     uneven(1, 2.1f),  uneven(count, 1),   uneven(most * pitch, 1)};
   enum { BIAS, RESIDUAL, SCALE_X, SCALE_W, ZERO_X, SCALE_Y, PREACT, Y };
   layerops_linear_forward_args args = {.x = x.view,
                                        .w = w.view,
@@ -256,23 +287,24 @@ static bool run_ending(const lo_cuda_kernel *k, const ending *e, pair t, uint32_
                                        .alpha = layerops_value(e->alpha),
                                        .flags = flags};
   args.y = layerops_matrix_of(buffers[Y], out, rows, cols);
+  args.y.stride = pitch;
   if (e->bias) args.bias = layerops_matrix_of(buffers[BIAS], LAYEROPS_F32, 1, cols);
   if (e->residual) args.residual = layerops_matrix_of(buffers[RESIDUAL], LAYEROPS_F32, rows, cols);
   if (e->preact) args.preact = layerops_matrix_of(buffers[PREACT], LAYEROPS_F32, rows, cols);
   if (e->scaled) args.scale_w = layerops_matrix_of(buffers[SCALE_W], LAYEROPS_F32, 1, cols);
   if (e->scales) {
-    int64_t rows_of = e->scales == 1 ? 1 : rows, cols_of = e->scales == 1 ? 1 : cols;
-    args.scale_x = layerops_matrix_of(buffers[SCALE_X], LAYEROPS_F32, 1, rows_of);
-    args.scale_w = layerops_matrix_of(buffers[SCALE_W], LAYEROPS_F32, 1, cols_of);
-    args.zero_x = layerops_matrix_of(buffers[ZERO_X], LAYEROPS_I32, 1, rows_of);
+    int64_t by_row = e->scales == 1 ? 1 : rows, by_column = e->scales == 1 ? 1 : cols;
+    args.scale_x = layerops_matrix_of(buffers[SCALE_X], LAYEROPS_F32, 1, by_row);
+    args.scale_w = layerops_matrix_of(buffers[SCALE_W], LAYEROPS_F32, 1, by_column);
+    args.zero_x = layerops_matrix_of(buffers[ZERO_X], LAYEROPS_I32, 1, by_row);
     args.scale_y = layerops_matrix_of(buffers[SCALE_Y], LAYEROPS_F32, 1, 1);
   }
   bool done =
       layerops_linear_forward(ctx, &args) == LAYEROPS_OK &&
       !strcmp(layerops_last_kernel(ctx), k->name) &&
-      layerops_buffer_read(ctx, buffers[Y], memory, count * size) == LAYEROPS_OK &&
-      (!e->preact || layerops_buffer_read(ctx, buffers[PREACT], (char *)memory + ROWS * COLS * 4,
-                                          count * 4) == LAYEROPS_OK);
+      layerops_buffer_read(ctx, buffers[Y], memory, rows * pitch * size) == LAYEROPS_OK &&
+      (!e->preact || layerops_buffer_read(ctx, buffers[PREACT], (char *)memory + most_bytes(e),
+                                          rows * cols * 4) == LAYEROPS_OK);
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) layerops_buffer_destroy(buffers[i]);
   operand *all[] = {&x, &w};
   for (int i = 0; i < 2; i++) {
@@ -287,18 +319,18 @@ static void try_ending(const lo_cuda_kernel *k, pair t, int parts, int number) {
   const ending *e = &endings[number];
   bool integers = are_integers(t), tf32 = k->kinds & LO_KIND_TF32;
   if (!integers && (e->scales || e->out > LAYEROPS_BF16)) return;
-  if (e->scaled && (integers || t.a == t.b)) return;
-  layerops_type out = e->out ? e->out : integers ? LAYEROPS_BF16 : t.a;
-  int64_t rows = k->few && k->few < ROWS ? k->few : ROWS;
-  int64_t row = (COLS - e->narrow) * (int64_t)layerops_type_size(out);
-  char *memory = calloc(2, ROWS * COLS * 4);
+  if (e->scaled && (integers || (t.a == t.b && !are_f8(t)))) return;
+  if (e->many && !k->boxes) return;
+  layerops_type out = e->out ? e->out : integers || are_f8(t) ? LAYEROPS_BF16 : t.a;
+  int64_t rows = rows_of(k, e), most = most_bytes(e);
+  int64_t row = pitch_of(e) * (int64_t)layerops_type_size(out);
+  char *memory = calloc(2, (size_t)most);
   bool ran = run_ending(k, e, t, tf32 ? LAYEROPS_ALLOW_TF32 : 0, rows, out, memory);
   made *m = &first_made[t.a][t.b][tf32][number];
   if (ran && !m->memory) *m = (made){rows, memory};
   int64_t alike = rows < m->rows ? rows : m->rows;
   ok(ran && !memcmp(memory, m->memory, (size_t)(alike * row)) &&
-         !memcmp(memory + ROWS * COLS * 4, m->memory + ROWS * COLS * 4,
-                 (size_t)(alike * (COLS - e->narrow) * 4)),
+         !memcmp(memory + most, m->memory + most, (size_t)(alike * cols_of(e) * 4)),
      "%s %s, %s, %d parts of k, %s: the bits of every kernel%s%s", k->name, layerops_type_name(t.a),
      layerops_type_name(t.b), parts, e->name, ran ? "" : ": ", ran ? "" : layerops_last_error());
   if (memory != m->memory) free(memory);
@@ -375,6 +407,12 @@ static void test_kernel(const lo_cuda_kernel *k, int device) {
               {LO_KIND_BF16, {LAYEROPS_BF16, LAYEROPS_BF16}},
               {LO_KIND_INT8, {LAYEROPS_I8, LAYEROPS_I8}},
               {LO_KIND_INT8, {LAYEROPS_U8, LAYEROPS_I8}},
+              {LO_KIND_F8, {LAYEROPS_F8E4M3, LAYEROPS_F8E4M3}},
+              {LO_KIND_F8, {LAYEROPS_F8E4M3, LAYEROPS_F8E5M2}},
+              {LO_KIND_F8, {LAYEROPS_F8E5M2, LAYEROPS_F8E5M2}},
+              {LO_KIND_F16_W8, {LAYEROPS_F8E4M3, LAYEROPS_F8E4M3}},
+              {LO_KIND_F16_W8, {LAYEROPS_F8E4M3, LAYEROPS_F8E5M2}},
+              {LO_KIND_F16_W8, {LAYEROPS_F8E5M2, LAYEROPS_F8E4M3}},
               {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_I8}},
               {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_F8E4M3}},
               {LO_KIND_F16_W8, {LAYEROPS_F16, LAYEROPS_F8E5M2}},
