@@ -23,7 +23,7 @@ CONSTANTS = {"output": 0.67, "bytes_a_clock": 36.0, "boxed_output": 0.3, "boxed_
              "part_output": 0.08, "cluster_meeting": 3500.0, "follows": 3000.0,
              "launch": 3000.0, "boxed_launch": 6000.0, "copied_a_clock": 16.0, "start": 1500.0}
 MOST = {"bytes_a_clock": 64, "boxed_bytes_a_clock": 64}  # what an SM can take in
-LEAST = {"cluster_meeting": 2000, "follows": 1000}  # a barrier and the sums' way; a launch
+LEAST = {"cluster_meeting": 2000, "follows": 3000}  # a barrier and the sums' way; a launch
 
 
 class Times:
@@ -60,6 +60,7 @@ class Times:
         loose = self.k * self.size % 16 != 0
         row = np.ceil(self.k * self.size / 16) * 16
         pitch = np.where(loose & (row >= 512), np.ceil(row / 128) * 128, row)  # lo_cuda_pitch
+        self.lean = np.array([f[4] == "wgmma_f8_128x256" for f in rows])
         self.crosses = self.boxed & (pitch % 128 != 0)
         self.copied = np.where(loose & (align == 16) | widened, (self.m + self.n) * row, 0)
         self.group_by_product([tuple(f[:4]) for f in rows])
@@ -84,7 +85,7 @@ class Times:
         self.each = np.maximum(self.each, self.rounds)
         last = self.rounds - 1 + 1 / np.maximum(self.tail, 1)
         self.rounds = np.where(self.tail > 0, last, self.rounds)
-        self.each = np.where(self.tail > 0, last, self.each)
+        self.each = np.where(self.tail > 0, last * self.resident, self.each)
         self.begun = np.where(self.boxed & (self.split == 1), 1, self.rounds)
         self.steps = np.ceil(self.slice / self.bk)
         self.turns = self.rounds * self.steps
@@ -108,7 +109,8 @@ class Times:
         boxed_output = np.where(self.boxed_16, c["boxed_16_output"], c["boxed_output"])
         clocks = clocks + np.where(self.boxed, boxed_output, c["output"]) * self.outputs
         ragged = self.n % np.where(self.boxed, 8, 4) != 0
-        clocks += ragged * np.where(self.boxed, c["boxed_ragged"], c["ragged"]) * self.outputs
+        in_line = np.where(self.boxed, c["boxed_ragged"] + 0.5 * self.lean, c["ragged"])
+        clocks += ragged * in_line * self.outputs
         launch = np.where(self.boxed, c["boxed_launch"], c["launch"])
         clocks += np.where(self.copied > 0,
                            launch + 2 * self.copied / (SMS * c["copied_a_clock"]), 0)

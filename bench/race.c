@@ -116,11 +116,14 @@ static int enter_library(struct bench_race *race, bool packed) {
   return 1;
 }
 
-/* Where not said: both; on CUDA devices, which keep packed weights as they are, plain ones. */
+/* Where not said: both; plain ones on CUDA devices, which keep packed weights as they are, and of
+ * i8 beside 16 bits, which are packed for integers alone. */
 static int wanted_weights(const struct bench_race *race) {
   int wanted = race->session->weights;
   if (race->operands.row->block) return BENCH_PLAIN; /* never packed */
   if (wanted) return wanted;
+  const struct bench_type *type = race->operands.type;
+  if (type->size == 2 && bench_element(bench_type_w(type)) == LAYEROPS_I8) return BENCH_PLAIN;
   return strcmp(race->target->kind, "cuda") ? BENCH_PLAIN | BENCH_PACKED : BENCH_PLAIN;
 }
 

@@ -70,6 +70,7 @@ bool lo_cuda_takes_boxes(const lo_cu_gemm *g) {
   lo_i64 size = (lo_i64)lo_type_bytes((layerops_type)c->type), most = (lo_i64)1 << 40;
   lo_i64 stride = g->m == 1 ? 0 : c->stride, batch_stride = g->batch == 1 ? 0 : c->batch_stride;
   bool far = stride >= most / size || batch_stride >= most / size;
+  if (g->n * size % 16) return false; /* TMA stores 16 bytes at a time, and so past the row's end */
   return g->split == 1 && !far && !(g->e.ends & ~ends) &&
          (((uintptr_t)c->p | (uintptr_t)(stride * size) | (uintptr_t)(batch_stride * size)) & 15) ==
              0;

@@ -14,7 +14,7 @@ int lo_cuda_box(const lo_cu_operand *o, lo_box_type type, lo_i64 k, lo_i64 batch
                 lo_cu_map *map);
 
 /* The map of C, in boxes of LO_CU_BOX_ROWS rows by 128 bytes; and whether it leaves by them: its
- * rows begin on borders of 16 bytes, k is not in parts, and the epilogue is a short one. */
+ * rows begin and end on borders of 16 bytes, k is not in parts, and the epilogue is a short one. */
 int lo_cuda_box_c(const lo_cu_gemm *g, lo_cu_map *map);
 bool lo_cuda_takes_boxes(const lo_cu_gemm *g);
 

@@ -42,7 +42,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
-static const double cluster_meeting = 3400, follows = 1000; /* a launch behind another */
+static const double cluster_meeting = 3350, follows = 18100; /* a launch behind another */
 
 lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
   enum { LARGEST_CLUSTER = 8 };
@@ -83,13 +83,15 @@ static double crossing_of(const lo_product *p, const layerops_matrix *m, const l
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 3680, each_part = 142, copied_a_clock = 30.5;
-  const double part_output = 0.0748; /* a block adds the parts of its tile alone */
+  const double meeting = 4200, each_part = 546, copied_a_clock = 32.2;
+  const double part_output = 0.00229; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
-  const double bytes_a_clock = k->boxes ? 55.3 : 29.5, launch = k->boxes ? 2920 : 3640;
-  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.401 : 0.474;
-  const double output = k->boxes ? boxed_output : 0.358;
-  const double ragged = k->boxes ? 0.153 : 0.184; /* where neighbours are not stored at once */
+  const double bytes_a_clock = k->boxes ? 52.2 : 32.9, launch = k->boxes ? 2650 : 2960;
+  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.539 : 0.508;
+  const double output = k->boxes ? boxed_output : 0.344;
+  /* where neighbours are not stored at once; exact sums of large tiles leave no registers for it */
+  const bool lean = k->kinds == LO_KIND_F8 && k->bm * k->bn > 128 * 128;
+  const double ragged = k->boxes ? 0.235 + 0.5 * lean : 0.257;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms;
   double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
@@ -105,7 +107,7 @@ double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_k
     each = fmax(each, rounds);
   }
   const lo_cuda_tail tail = split == 1 ? lo_cuda_tail_of(s, p, k) : (lo_cuda_tail){0};
-  if (tail.tiles) rounds = each = rounds - 1 + 1.0 / tail.split;
+  if (tail.tiles) rounds += 1.0 / tail.split - 1, each = rounds * resident;
   double steps = (double)lo_ceil_div(slice, k->bk);
   int row = row_of(s->architecture);
   double rate = rates[row].rate[k->unit] * time.rate * 0.01;
