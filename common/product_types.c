@@ -26,6 +26,8 @@ lo_op_types lo_op_types_of(layerops_op op, layerops_type first) {
   case LAYEROPS_OP_gemm:
   case LAYEROPS_OP_linear_forward:
     return (lo_op_types){LO_MULTIPLIED, lo_product_types_of(first).b};
+  case LAYEROPS_OP_linear_backward:
+    return (lo_op_types){LO_FLOAT, LO_BIT(first)};
   case LAYEROPS_OP_fill:
   case LAYEROPS_OP_copy:
   case LAYEROPS_OP_gather:

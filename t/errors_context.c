@@ -70,6 +70,55 @@ static void test_contexts(void) {
   ok(!strcmp(layerops_last_kernel(NULL), ""), "the last kernel of no context is \"\"");
 }
 
+/* One call of each operation that takes a pair of types, or one type twice, with views of 8 x 8. */
+static layerops_status call_with(layerops_context *c, layerops_op op, layerops_type first,
+                                 layerops_type second) {
+  static float memory[5][64]; /* zeros: also indices and sums that are in order */
+  layerops_matrix x = layerops_host_matrix(memory[0], first, 8, 8);
+  layerops_matrix w = layerops_host_matrix(memory[1], second, 8, 8);
+  layerops_matrix y = layerops_host_matrix(memory[2], LAYEROPS_F32, 8, 8);
+  layerops_matrix to = layerops_host_matrix(memory[3], second, 8, 8);
+  layerops_matrix index = layerops_host_matrix(memory[4], LAYEROPS_I32, 1, 8);
+  switch (op) {
+  case LAYEROPS_OP_gemm:
+    return layerops_gemm(c, &(layerops_gemm_args){.a = x, .b = w, .c = y});
+  case LAYEROPS_OP_linear_forward:
+    return layerops_linear_forward(c, &(layerops_linear_args){.x = x, .w = w, .y = y});
+  case LAYEROPS_OP_linear_backward:
+    return layerops_linear_backward(c, &(layerops_linear_backward_args){.dy = x, .w = w, .dx = to});
+  case LAYEROPS_OP_copy:
+    return layerops_copy(c, &(layerops_copy_args){.x = x, .y = to});
+  case LAYEROPS_OP_gather:
+    return layerops_gather(c, &(layerops_gather_args){.x = x, .index = index, .y = to});
+  case LAYEROPS_OP_transpose:
+    return layerops_transpose(c, &(layerops_transpose_args){.x = x, .y = to});
+  default:
+    return layerops_softmax(c, &(layerops_softmax_args){.x = x, .y = to});
+  }
+}
+
+/* What supports() tells of every pair of types is what a call with them gets. */
+static void test_supports(layerops_context *c, const char *device) {
+  static const layerops_op ops[] = {
+      LAYEROPS_OP_gemm,   LAYEROPS_OP_linear_forward, LAYEROPS_OP_linear_backward, LAYEROPS_OP_copy,
+      LAYEROPS_OP_gather, LAYEROPS_OP_transpose,      LAYEROPS_OP_softmax};
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    int taken = 0, wrong = 0;
+    for (layerops_type first = 1; first < LAYEROPS_TYPE_COUNT; first++)
+      for (layerops_type second = 1; second < LAYEROPS_TYPE_COUNT; second++) {
+        layerops_status told = layerops_supports_pair(c, ops[i], first, second);
+        layerops_status got = call_with(c, ops[i], first, second);
+        taken += !told;
+        if (told == got) continue;
+        wrong++;
+        diag("%s with %s: supports tells %s, the call gets %s", layerops_type_name(first),
+             layerops_type_name(second), layerops_status_name(told), layerops_status_name(got));
+      }
+    ok(taken && !wrong, "%s on %s takes the pairs of types that supports tells of",
+       layerops_op_name(ops[i]), device);
+  }
+}
+
 static void test_buffers(void) {
   layerops_buffer *b = (layerops_buffer *)in;
   GETS(layerops_buffer_create(ctx, -1, &b), INVALID, "bytes is -1");
@@ -209,6 +258,8 @@ int main(void) {
   test_statuses();
   test_open();
   test_contexts();
+  test_supports(ctx, "cpu");
+  test_supports(other, "reference");
   test_buffers();
   test_events();
   test_recording();

@@ -58,7 +58,7 @@ LAYEROPS_API const char *layerops_op_name(layerops_op op); /* "?" for an unknown
 /* OK where the context's device has the operation for this data type, else UNSUPPORTED and the
  * reason in layerops_last_error(): what a call would answer whose operands are of that type (W of
  * i8 where X is u8). Thread-safe per context. The pair asks for a second operand of its own type: B
- * of gemm, W of linear_forward, y of copy and gather. */
+ * of gemm, W of linear_forward and of linear_backward, y of those that have one. */
 LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_op op,
                                                layerops_type type);
 LAYEROPS_API layerops_status layerops_supports_pair(layerops_context *ctx, layerops_op op,
