@@ -42,14 +42,29 @@ LO_FN bool lo_sums_count(const lo_cu_epilogue &e) {
 }
 /* The scale of a column of 8-bit integers, with op(A)'s where that is one for all rows; and those
  * of rows, or NULL. */
-LO_FN float lo_scale_of(const lo_cu_epilogue &e, lo_i64 col) {
-  if (!lo_sums_count(e)) return 1.0f;
-  float a = e.scale_a.p && e.scale_a.one ? *(const float *)e.scale_a.p : 1.0f;
-  float b = e.scale_b.p ? ((const float *)e.scale_b.p)[e.scale_b.one ? 0 : col] : 1.0f;
-  return __fmul_rn(a, b);
+typedef struct lo_scale_pair {
+  float a, b;
+} lo_scale_pair;
+LO_FN lo_scale_pair lo_scales_of(const lo_cu_epilogue &e, lo_i64 col, bool counts) {
+  const float *a = counts && e.scale_a.one ? (const float *)e.scale_a.p : NULL;
+  const float *b = counts ? (const float *)e.scale_b.p : NULL;
+  return {a ? *a : 1.0f, b ? b[e.scale_b.one ? 0 : col] : 1.0f};
 }
-LO_FN const float *lo_row_scales_of(const lo_cu_epilogue &e) {
-  return e.scale_a.one || !lo_sums_count(e) ? NULL : (const float *)e.scale_a.p;
+LO_FN float lo_scale_of(const lo_cu_epilogue &e, lo_i64 col) {
+  lo_scale_pair s = lo_scales_of(e, col, lo_sums_count(e));
+  return __fmul_rn(s.a, s.b);
+}
+/* What the sums are multiplied by: alpha, with scales that are one number each; those of rows, or
+ * NULL. */
+typedef struct lo_factors {
+  float alpha;
+  const float *row_scales;
+} lo_factors;
+LO_FN lo_factors lo_factors_of(const lo_cu_epilogue &e) {
+  float alpha = lo_scalar_float(e.alpha);
+  bool by_row = e.scale_a.p && !e.scale_a.one && alpha != 0.0f;
+  if (e.alpha.scaled) alpha = __fmul_rn(alpha, lo_scale_of(e, 0));
+  return {alpha, by_row ? (const float *)e.scale_a.p : NULL};
 }
 LO_FN float lo_divisor_of(const lo_cu_epilogue &e) {
   return e.scale_c.p ? *(const float *)e.scale_c.p : 1.0f;
@@ -87,12 +102,13 @@ template <int V> struct lo_columns {
  * would have to be waited for. `sums` are the main loop's to fill. The first BN threads bring a
  * column each. SCALED: operands are of 8 bits. */
 template <int BN_, bool INTEGER_, bool SCALED_ = INTEGER_, bool SUMS_ = INTEGER_>
-struct lo_tile_columns {
+struct __align__(16) lo_tile_columns {
   static constexpr int BN = BN_;
   static constexpr bool INTEGER = INTEGER_, SCALED = SCALED_, SUMS = SUMS_;
   float bias[BN], scale[SCALED ? BN : 4];
   int sums[SUMS ? BN : 4];
   lo_divisor divisor;
+  lo_factors factors; /* where stage() had few threads */
 
   struct column_t {
     float bias, scale, divisor;
@@ -101,9 +117,11 @@ struct lo_tile_columns {
   static __device__ __forceinline__ column_t load(const lo_cu_epilogue &e, lo_i64 col0, int count) {
     column_t c = {-0.0f, 1.0f, 1.0f};
     int i = threadIdx.x;
+    lo_scale_pair s = {};
     if (i >= count) return c;
+    if (SCALED) s = lo_scales_of(e, col0 + i, lo_sums_count(e)), c.divisor = lo_divisor_of(e);
     c.bias = lo_bias_of(e, col0 + i);
-    if (SCALED) c.scale = lo_scale_of(e, col0 + i), c.divisor = lo_divisor_of(e);
+    if (SCALED) c.scale = __fmul_rn(s.a, s.b);
     return c;
   }
   /* By all threads of the block, which meet before they read. */
@@ -117,14 +135,24 @@ struct lo_tile_columns {
   __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count) {
     store(load(e, col0, count));
   }
-  /* By fewer threads than columns, of which this one is number `first`. */
+  /* By fewer threads than columns, of which this one is number `first`. What is one for all is
+   * asked for before the first column is waited for. */
   __device__ __forceinline__ void stage(const lo_cu_epilogue &e, lo_i64 col0, int count, int first,
                                         int threads) {
+    float by = SCALED ? lo_divisor_of(e) : 1.0f;
+    bool counts = lo_sums_count(e);
+    lo_factors times;
+    if (first == 0) times = lo_factors_of(e);
+#pragma unroll 1
     for (int i = first; i < count; i += threads) {
+      lo_scale_pair s = {};
+      if (SCALED) s = lo_scales_of(e, col0 + i, counts);
       bias[i] = lo_bias_of(e, col0 + i);
-      if (SCALED) scale[SCALED ? i : 0] = lo_scale_of(e, col0 + i);
+      if (SCALED) scale[SCALED ? i : 0] = __fmul_rn(s.a, s.b);
     }
-    if (SCALED && first == 0) divisor = lo_divisor_by(lo_divisor_of(e));
+    if (first) return;
+    if (SCALED) divisor = lo_divisor_by(by);
+    factors = times;
   }
   template <int V> __device__ __forceinline__ lo_columns<V> at(int column) const {
     lo_columns<V> c;
@@ -357,15 +385,11 @@ typedef struct lo_ending {
   int type, ends;
   bool quads, shift; /* shift: zero points are still to be taken off */
   float alpha;
+  const float *row_scales;
 } lo_ending;
 
-/* alpha, and scales that are one number each. */
-LO_FN float lo_alpha_of(const lo_cu_epilogue &e) {
-  float alpha = lo_scalar_float(e.alpha);
-  return e.alpha.scaled ? __fmul_rn(alpha, lo_scale_of(e, 0)) : alpha;
-}
-
-LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) {
+LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift,
+                             const lo_factors &by) {
   return {e,
           (char *)e.c.p + lo_bytes_of(e.c.type, batch * e.c.batch_stride),
           e.c.stride,
@@ -373,7 +397,11 @@ LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) 
           e.ends,
           e.c.quads != 0,
           shift && e.zero_a.p,
-          lo_alpha_of(e)};
+          by.alpha,
+          by.row_scales};
+}
+LO_FN lo_ending lo_ending_of(const lo_cu_epilogue &e, lo_i64 batch, bool shift) {
+  return lo_ending_of(e, batch, shift, lo_factors_of(e));
 }
 
 /* sum (a - zero) b = sum a b - zero sum b. Wraps around as the sums do. */
@@ -402,7 +430,7 @@ LO_FN void lo_scale(const lo_ending &, const lo_columns<V> &, float (&z)[N][V],
 template <int N, int V, int STEP>
 LO_FN void lo_scale(const lo_ending &end, const lo_columns<V> &c, float (&z)[N][V],
                     const int (&sums)[N][V], const lo_pieces &at) {
-  const float *scales = lo_row_scales_of(end.e);
+  const float *scales = end.row_scales;
   float a[N];
 #pragma unroll
   for (int n = 0; n < N; n++)
@@ -463,14 +491,14 @@ LO_FN float lo_bits(int x) {
 
 /* What few products have before the activation, the bias among it, and behind. */
 template <int N, int V, int STEP>
-LO_FN void lo_scale_floats(const lo_cu_epilogue &e, float (&z)[N][V], const lo_pieces &at) {
-  const float *scales = lo_row_scales_of(e);
+LO_FN void lo_scale_floats(const lo_ending &end, float (&z)[N][V], const lo_pieces &at) {
+  const float *scales = end.row_scales;
   float a[N], b[V];
 #pragma unroll
   for (int n = 0; n < N; n++)
     a[n] = scales && n * STEP < at.rows ? scales[at.row + n * STEP] : 1.0f;
 #pragma unroll
-  for (int v = 0; v < V; v++) b[v] = v < at.count ? lo_scale_of(e, at.col + v) : 1.0f;
+  for (int v = 0; v < V; v++) b[v] = v < at.count ? lo_scale_of(end.e, at.col + v) : 1.0f;
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(z[n][v], __fmul_rn(a[n], b[v]));
 }
 template <int N, int V, int STEP>
@@ -479,7 +507,7 @@ LO_FN void lo_before(const lo_ending &end, const lo_columns<V> &c, float (&z)[N]
   const lo_cu_beside &preact = end.e.preact;
   float old[N][V], beta = lo_scalar_float(end.e.beta);
   LO_EACH_ELEMENT z[n][v] = __fmul_rn(end.alpha, z[n][v]);
-  if (end.ends & LO_END_SCALES) lo_scale_floats<N, V, STEP>(end.e, z, at);
+  if (end.ends & LO_END_SCALES) lo_scale_floats<N, V, STEP>(end, z, at);
   if (beta != 0.0f) {
     lo_get<N, V, STEP>(old, end.to, end.stride, end.type, at);
     LO_EACH_ELEMENT z[n][v] = __fmaf_rn(beta, old[n][v], z[n][v]);

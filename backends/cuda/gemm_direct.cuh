@@ -516,10 +516,8 @@ LO_FN float4 lo_direct_shift(const lo_cu_gemm &, float4 acc, int4, lo_i64) {
 }
 
 /* Floats: alpha, the row's scale and a scale for each column. */
-LO_FN float4 lo_direct_scale(const lo_cu_epilogue &e, float alpha, lo_i64 row, const float *columns,
-                             float4 acc) {
-  const float *scales = lo_row_scales_of(e);
-  float a = scales ? scales[row] : 1.0f;
+LO_FN float4 lo_direct_scale(const lo_ending &end, lo_i64 row, const float *columns, float4 acc) {
+  float alpha = end.alpha, a = end.row_scales ? end.row_scales[row] : 1.0f;
   return make_float4(__fmul_rn(__fmul_rn(alpha, acc.x), __fmul_rn(a, columns[0])),
                      __fmul_rn(__fmul_rn(alpha, acc.y), __fmul_rn(a, columns[1])),
                      __fmul_rn(__fmul_rn(alpha, acc.z), __fmul_rn(a, columns[2])),
@@ -587,11 +585,13 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   Core core(p);
   lo_direct_quad q;
   bool usual = false;
+  lo_factors factors;
   D::run(p, at, core, shared, [&] {
     /* the bias first: it comes from memory, while the rest waits for lines of parameters */
     lo_i64 col0 = lo_direct_col0(p, at);
     int mine = threadIdx.x, count = p.swapped ? at.rows : at.cols;
     auto column = columns.load(p.e, col0, count);
+    factors = lo_factors_of(p.e);
     bool scaled = p.e.ends & scaling && mine < count;
     float scale = scaled ? lo_scale_of(p.e, col0 + mine) : 1.0f;
     usual = p.split == 1 && !(p.e.ends & ~scaling);
@@ -624,13 +624,13 @@ template <class D> LO_FN void lo_gemm_direct(const lo_cu_gemm &p, char *shared) 
   if constexpr (Core::INTEGER)
     if (core.lines.wanted && q.count > 0)
       acc = lo_direct_shift(p, acc, lo_over_warps<D, int4>(line_sums, LINES, q.column), row);
-  lo_ending end = lo_ending_of(p.e, at.batch, false);
+  lo_ending end = lo_ending_of(p.e, at.batch, false, factors);
   auto finish = [&](auto straight) {
     if (q.count <= 0) return;
     if (!lo_sums_count(p.e)) acc = {};
     if constexpr (Core::SCALED)
       if (p.e.ends & scaling) {
-        acc = lo_direct_scale(p.e, end.alpha, row, scales + q.column, acc);
+        acc = lo_direct_scale(end, row, scales + q.column, acc);
         end.alpha = 1.0f, end.ends &= ~scaling;
       }
     sum_t sums[1][4] = {{acc.x, acc.y, acc.z, acc.w}};

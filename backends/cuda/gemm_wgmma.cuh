@@ -512,7 +512,7 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
     asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
     lo_wgmma_ends<Core, columns_t, PARTS> ends = {boxed,
                                                   p,
-                                                  lo_ending_of(p.e, at.l, false),
+                                                  lo_ending_of(p.e, at.l, false, columns.factors),
                                                   columns,
                                                   thread % 32,
                                                   turns + thread / 32 * T::TURN,

@@ -67,7 +67,7 @@ LO_FN void lo_wgmma_sort(float (&z)[4][4], const float (&s)[16]) {
 template <class Columns, class By>
 LO_FN void lo_wgmma_scale(const lo_ending &end, const Columns &columns, float (&z)[4][4],
                           const lo_wgmma_spot &at, By by) {
-  const float *scales = lo_row_scales_of(end.e);
+  const float *scales = end.row_scales;
   const float *b = columns.scale + at.column + at.lane % 4 * 2;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
