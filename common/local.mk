@@ -7,6 +7,11 @@ library_parts += %D%/libcommon.la
 	%D%/alias.c \
 	%D%/backend.h \
 	%D%/bsr.c \
+	%D%/bsr.h \
+	%D%/bsr_check.c \
+	%D%/bsr_create.c \
+	%D%/bsr_index.c \
+	%D%/bsr_linear.c \
 	%D%/buffer.c \
 	%D%/cache_file.c \
 	%D%/cache_file.h \
