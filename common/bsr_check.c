@@ -2,7 +2,6 @@
 #include <config.h>
 
 #include "common/bsr.h"
-#include "common/door.h"
 
 #define LARGEST_SIZE ((int64_t)1 << 48)
 
@@ -60,6 +59,12 @@ layerops_status lo_bsr_check_count(const char *function, int64_t count) {
   return LAYEROPS_OK;
 }
 
+layerops_status lo_bsr_check_reserved(const char *function, int32_t reserved) {
+  if (!reserved) return LAYEROPS_OK;
+  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "%s: reserved is %d, but must be 0", function,
+                 (int)reserved);
+}
+
 layerops_status lo_bsr_check_device(const char *function, const layerops_context *ctx,
                                     const lo_bsr_shape *shape) {
   if (ctx->backend->host_memory || (shape->height > 4 && shape->width > 4)) return LAYEROPS_OK;
@@ -69,35 +74,72 @@ layerops_status lo_bsr_check_device(const char *function, const layerops_context
                  function, (long long)shape->height, (long long)shape->width, ctx->device->name);
 }
 
-static layerops_status check_row(const char *function, const lo_bsr_shape *shape, int64_t count,
-                                 const int32_t *row_start, const int32_t *column, int64_t r) {
-  const int64_t begin = row_start[r], end = row_start[r + 1];
-  if (begin > end || end > count)
+static layerops_status check_row(const char *function, const lo_bsr_shape *shape,
+                                 const lo_bsr_pattern *p, int64_t r) {
+  const int64_t begin = p->row_start[r], end = p->row_start[r + 1];
+  if (begin > end || end > p->count)
     return lo_fail(LAYEROPS_ERROR_INVALID,
                    "%s: row_start[%lld] is %lld and row_start[%lld] is %lld; count is %lld",
                    function, (long long)r, (long long)begin, (long long)r + 1, (long long)end,
-                   (long long)count);
+                   (long long)p->count);
   for (int64_t i = begin; i < end; i++) {
-    if (column[i] < 0 || column[i] >= shape->block_cols)
+    const int32_t c = p->column[i];
+    if (c < 0 || c >= shape->block_cols)
       return lo_fail(LAYEROPS_ERROR_INVALID, "%s: column[%lld] is %d, but must lie in [0, %lld)",
-                     function, (long long)i, (int)column[i], (long long)shape->block_cols);
-    if (i > begin && column[i] <= column[i - 1])
+                     function, (long long)i, (int)c, (long long)shape->block_cols);
+    if (i > begin && c <= p->column[i - 1])
       return lo_fail(LAYEROPS_ERROR_INVALID,
                      "%s: column[%lld] is %d after %d: columns must ascend within row %lld",
-                     function, (long long)i, (int)column[i], (int)column[i - 1], (long long)r);
+                     function, (long long)i, (int)c, (int)p->column[i - 1], (long long)r);
   }
   return LAYEROPS_OK;
 }
 
-layerops_status lo_bsr_check_index(const char *function, const lo_bsr_shape *shape, int64_t count,
-                                   const int32_t *row_start, const int32_t *column) {
-  const int64_t rows = shape->block_rows;
-  if (row_start[0] != 0 || row_start[rows] != count)
-    return lo_fail(LAYEROPS_ERROR_INVALID,
-                   "%s: row_start begins with %d and ends with %d, but must with 0 and %lld",
-                   function, (int)row_start[0], (int)row_start[rows], (long long)count);
-  for (int64_t r = 0; r < rows; r++)
-    LO_TRY(check_row(function, shape, count, row_start, column, r));
+static layerops_status check_ends(const char *function, int64_t first, int64_t last,
+                                  int64_t count) {
+  if (first == 0 && last == count) return LAYEROPS_OK;
+  return lo_fail(LAYEROPS_ERROR_INVALID,
+                 "%s: row_start begins with %lld and ends with %lld, but must with 0 and %lld",
+                 function, (long long)first, (long long)last, (long long)count);
+}
+
+layerops_status lo_bsr_check_pattern(const char *function, const lo_bsr_shape *shape,
+                                     const lo_bsr_pattern *p) {
+  LO_TRY(check_ends(function, p->row_start[0], p->row_start[shape->block_rows], p->count));
+  for (int64_t r = 0; r < shape->block_rows; r++) LO_TRY(check_row(function, shape, p, r));
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_bsr_check_starts(const char *function, const int64_t *row_start, int64_t lists,
+                                    int64_t count) {
+  LO_TRY(check_ends(function, row_start[0], row_start[lists], count));
+  for (int64_t r = 0; r < lists; r++)
+    if (row_start[r] > row_start[r + 1] || row_start[r + 1] > count)
+      return lo_fail(LAYEROPS_ERROR_INVALID,
+                     "%s: row_start[%lld] is %lld and row_start[%lld] is %lld; count is %lld",
+                     function, (long long)r, (long long)row_start[r], (long long)r + 1,
+                     (long long)row_start[r + 1], (long long)count);
+  return LAYEROPS_OK;
+}
+
+layerops_status lo_bsr_check_use(const char *function, const layerops_context *ctx,
+                                 const layerops_bsr *w) {
+  if (!w) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: bsr is NULL", function);
+  if (w->device == ctx->device) return LAYEROPS_OK;
+  return lo_fail(LAYEROPS_ERROR_INVALID, "%s: bsr is on %s, the context on %s", function,
+                 w->device->name, ctx->device->name);
+}
+
+layerops_status lo_bsr_check_numbers(const char *function, const char *choice,
+                                     const lo_bsr_number *numbers, size_t count) {
+  for (const lo_bsr_number *n = numbers; n < numbers + count; n++) {
+    if (!n->used && n->value != 0)
+      return lo_fail(LAYEROPS_ERROR_INVALID, "%s: %s is %g, but %s does not use it", function,
+                     n->name, n->value, choice);
+    if (n->used && !(n->value >= n->low && n->value <= n->high))
+      return lo_fail(LAYEROPS_ERROR_INVALID, "%s: %s is %g, but for %s must lie in [%g, %g]",
+                     function, n->name, n->value, choice, n->low, n->high);
+  }
   return LAYEROPS_OK;
 }
 

@@ -2,7 +2,6 @@
  * with it. */
 #include <config.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/bsr.h"
@@ -14,11 +13,11 @@ static int64_t longest(const int32_t *start, int64_t lists) {
   return most;
 }
 
-/* Sorts blocks by columns, those of a column in the order of rows: counts, sums, deals out. Within
- * the last step col_start[c] is where column c's next block goes: one column too far at its end. */
+/* Sorts blocks by columns, those of a column in the order of rows: counts into
+ * zeros, sums, deals out. Within the last step col_start[c] is where column c's next block goes:
+ * one column too far at its end. */
 static void by_columns(const layerops_bsr *w, const int32_t *row_start, const int32_t *column,
                        int32_t *col_start, int32_t *row, int32_t *place) {
-  memset(col_start, 0, (size_t)(w->block_cols + 1) * sizeof *col_start);
   for (int64_t i = 0; i < w->count; i++) col_start[column[i] + 1]++;
   for (int64_t c = 0; c < w->block_cols; c++) col_start[c + 1] += col_start[c];
   for (int64_t r = 0; r < w->block_rows; r++)
@@ -31,16 +30,15 @@ static void by_columns(const layerops_bsr *w, const int32_t *row_start, const in
   col_start[0] = 0;
 }
 
-layerops_status lo_bsr_index_make(const char *function, layerops_bsr *w, const int32_t *row_start,
-                                  const int32_t *column) {
+layerops_status lo_bsr_index_make(const char *function, layerops_bsr *w,
+                                  const lo_bsr_pattern *pattern) {
   const int64_t rows = w->block_rows + 1, cols = w->block_cols + 1;
-  int32_t *memory = malloc((size_t)(rows + cols + 3 * w->count) * sizeof *memory);
-  if (!memory)
-    return lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "%s: no memory for the pattern", function);
+  int32_t *memory = lo_bsr_memory(rows + cols + 3 * w->count, sizeof *memory);
+  if (!memory) return lo_bsr_no_memory(function);
   int32_t *own_column = memory + rows, *col_start = own_column + w->count, *row = col_start + cols,
           *place = row + w->count;
-  memcpy(memory, row_start, (size_t)rows * sizeof *memory);
-  if (w->count) memcpy(own_column, column, (size_t)w->count * sizeof *memory);
+  memcpy(memory, pattern->row_start, (size_t)rows * sizeof *memory);
+  if (w->count) memcpy(own_column, pattern->column, (size_t)w->count * sizeof *memory);
   by_columns(w, memory, own_column, col_start, row, place);
   w->host = (lo_bsr_index){memory, own_column, col_start, row, place};
   w->longest_row = longest(memory, w->block_rows);

@@ -55,6 +55,11 @@ check_PROGRAMS += %D%/weights
 %C%_weights_CFLAGS = $(AM_CFLAGS) -pthread
 %C%_weights_LDADD = $(LDADD) -lm
 
+# Block-sparse weights.
+check_PROGRAMS += %D%/bsr
+%C%_bsr_SOURCES = %D%/bsr.c %D%/devices.h %D%/is.h %D%/tap.h
+%C%_bsr_LDADD = $(LDADD) -lm
+
 # Calls that come again.
 check_PROGRAMS += %D%/again
 %C%_again_SOURCES = %D%/again.c %D%/devices.h %D%/tap.h
