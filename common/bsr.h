@@ -2,7 +2,9 @@
 #ifndef LO_BSR_H
 #define LO_BSR_H
 
-#include "common/door.h"
+#include "common/context.h"
+
+typedef struct lo_door lo_door;
 
 /* W, cut into blocks. */
 typedef struct lo_bsr_shape {

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 #define LARGEST_SIZE ((int64_t)1 << 48)
 

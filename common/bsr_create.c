@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 static const char name[] = "bsr_create";
 

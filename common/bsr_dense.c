@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 typedef struct job {
   const char *function;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/bsr_pattern.h"
+#include "common/door.h"
 #include "common/philox.h"
 
 typedef layerops_bsr_pattern_args args;

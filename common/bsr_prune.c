@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 /* ---- Scores ---- */
 

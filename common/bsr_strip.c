@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/bsr.h"
+#include "common/door.h"
 
 enum { STRIP_ELEMENTS = 1 << 22 };
 
