@@ -411,6 +411,20 @@ static void test_sizes(void) {
   ok(good, "%s: every height with every width", device);
 }
 
+static void test_side_of_4(void) {
+  layerops_bsr *w = NULL;
+  layerops_bsr_args args = {.rows = 8,
+                            .cols = 8,
+                            .block = 8,
+                            .width = 4,
+                            .type = LAYEROPS_F32,
+                            .mask = (uint8_t[]){1, 1}};
+  const layerops_status status = layerops_bsr_create(ctx, &args, &w);
+  ok(on_host() ? !status && w : status == LAYEROPS_ERROR_UNSUPPORTED && !w,
+     "%s: a side of 4 is for processors alone", device);
+  layerops_bsr_destroy(w);
+}
+
 static void test_long_axes(void) {
   for (int tall = 0; tall < 2; tall++) {
     const int64_t length = 65536 * 8 + 3;
@@ -611,6 +625,7 @@ static void run(layerops_context *context, const char *name) {
   state = 1;
   test_ways();
   test_sizes();
+  test_side_of_4();
   test_long_axes();
   test_views();
   test_large_dense();
