@@ -63,14 +63,21 @@ struct layerops_weights {
   void *state;     /* the backend's form */
 };
 
+/* A pattern in host memory. Kept blocks by rows: those of block row r are row_start[r] ...
+ * row_start[r + 1] - 1, in block column column[i]. By columns: those of block column c are at
+ * places place[col_start[c]] ... of the first order, in block row row[...], which ascends. */
+typedef struct lo_bsr_index {
+  const int32_t *row_start, *column, *col_start, *row, *place;
+} lo_bsr_index;
+
 struct layerops_bsr {
   lo_device *device;
-  int64_t rows, cols, block, count;
+  int64_t rows, cols, height, width, block_rows, block_cols, count;
   layerops_type type;
-  layerops_buffer *row_start, *column; /* i32 */
-  layerops_buffer *values;
-  const int32_t *host_row_start, *host_column; /* the same numbers in host memory */
-  int64_t longest_row;                         /* most blocks kept in a block row */
+  lo_bsr_index host;
+  layerops_buffer *row_start, *column, *col_start, *row, *place; /* the same on the device, i32 */
+  layerops_buffer *values, *scales;                              /* scales: f32, of i8 alone */
+  int64_t longest_row, longest_col;                              /* the most blocks kept in one */
 };
 
 /* Numbers objects as they are made, from 1: no other has had it, at the same address either. */

@@ -1,5 +1,5 @@
 library_parts += %D%/libcommon.la
-%C%_libcommon_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS)
+%C%_libcommon_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(RANDOM123_CFLAGS)
 %C%_libcommon_la_SOURCES = \
 	%D%/activation.c \
 	%D%/again.c \
@@ -7,6 +7,20 @@ library_parts += %D%/libcommon.la
 	%D%/alias.c \
 	%D%/backend.h \
 	%D%/bsr.c \
+	%D%/bsr.h \
+	%D%/bsr_check.c \
+	%D%/bsr_create.c \
+	%D%/bsr_dense.c \
+	%D%/bsr_elements.c \
+	%D%/bsr_graphs.c \
+	%D%/bsr_index.c \
+	%D%/bsr_linear.c \
+	%D%/bsr_mask.c \
+	%D%/bsr_pattern.h \
+	%D%/bsr_patterns.c \
+	%D%/bsr_prune.c \
+	%D%/bsr_strip.c \
+	%D%/bsr_values.c \
 	%D%/buffer.c \
 	%D%/cache_file.c \
 	%D%/cache_file.h \
@@ -29,6 +43,8 @@ library_parts += %D%/libcommon.la
 	%D%/move.c \
 	%D%/names.c \
 	%D%/optimizer.c \
+	%D%/philox.c \
+	%D%/philox.h \
 	%D%/process.c \
 	%D%/process.h \
 	%D%/product.c \

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "network/initialise.h"
-#include "network/philox.h"
+#include "common/philox.h"
 
 /* The middle of the word's interval of 2^-23 in (-1, 1): exact in f32, symmetric, never 0. */
 static float centred(uint32_t word) {

@@ -1,5 +1,5 @@
 library_parts += %D%/libnetwork.la
-%C%_libnetwork_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(JANSSON_CFLAGS) $(RANDOM123_CFLAGS)
+%C%_libnetwork_la_CFLAGS = $(AM_CFLAGS) $(VISIBILITY_CFLAGS) $(JANSSON_CFLAGS)
 %C%_libnetwork_la_SOURCES = \
 	%D%/evaluate.c \
 	%D%/forward.c \
@@ -9,8 +9,6 @@ library_parts += %D%/libnetwork.la
 	%D%/network.h \
 	%D%/permutation.c \
 	%D%/permutation.h \
-	%D%/philox.c \
-	%D%/philox.h \
 	%D%/replace_file.c \
 	%D%/replace_file.h \
 	%D%/result.c \

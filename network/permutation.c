@@ -6,7 +6,7 @@
 #include <config.h>
 
 #include "network/permutation.h"
-#include "network/philox.h"
+#include "common/philox.h"
 
 #define MULTIPLIER                                                                                 \
   0xD2B74407B1CE6E93u /* Philox2x64's; odd, so that the low half is a bijection                    \

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <time.h>
 
-#include "network/philox.h"
+#include "common/philox.h"
 #include "network/safetensors.h"
 #include "t/scratch.h"
 #include "t/tap.h"

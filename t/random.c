@@ -7,7 +7,7 @@
 
 #include "network/initialise.h"
 #include "network/permutation.h"
-#include "network/philox.h"
+#include "common/philox.h"
 #include "t/npy.h"
 #include "t/tap.h"
 

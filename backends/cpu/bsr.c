@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "backends/cpu/product.h"
+#include "common/bsr.h"
 
 typedef struct job {
   const lo_isa *isa;
@@ -18,19 +19,19 @@ typedef struct job {
 } job;
 
 static int64_t kept(const job *t, int64_t row) {
-  return t->empty ? 0 : t->w->host_row_start[row + 1] - t->w->host_row_start[row];
+  return t->empty ? 0 : t->w->host.row_start[row + 1] - t->w->host.row_start[row];
 }
 
 /* ---- A block row ---- */
 
 /* Packs the kept blocks of a block row, panel by panel, and lists them. */
 static void pack_row(const job *t, int64_t row, float *packed, lo_segment *list) {
-  const int64_t block = t->w->block, count = kept(t, row), first = t->w->host_row_start[row];
+  const int64_t block = t->w->height, count = kept(t, row), first = t->w->host.row_start[row];
   for (int64_t q = 0; q < t->panels; q++)
     for (int64_t b = 0; b < count; b++) {
       const float *from = t->values + (first + b) * block * block + q * t->panel * block;
       t->isa->transpose(from, block, packed, t->panel, t->panel, block);
-      *list++ = (lo_segment){t->x + t->w->host_column[first + b] * block, packed, block};
+      *list++ = (lo_segment){t->x + t->w->host.column[first + b] * block, packed, block};
       packed += block * t->panel;
     }
 }
@@ -38,7 +39,7 @@ static void pack_row(const job *t, int64_t row, float *packed, lo_segment *list)
 static void run_tile(const job *t, int64_t row, int64_t q, int64_t i, int64_t rows,
                      const lo_segment *list) {
   const lo_microkernels *mk = t->isa->product;
-  const int64_t j = row * t->w->block + q * t->panel;
+  const int64_t j = row * t->w->height + q * t->panel;
   const lo_plane *c = &t->finish.c;
   float sums[LO_MAX_TILE] __attribute__((aligned(64)));
   lo_tile tile = {.list = list + q * kept(t, row),
@@ -56,7 +57,8 @@ static void run_tile(const job *t, int64_t row, int64_t q, int64_t i, int64_t ro
 
 static void run_block_row(const job *t, int64_t row, int64_t i, int64_t i_end, char *scratch) {
   float *packed = (float *)(void *)scratch;
-  lo_segment *list = (lo_segment *)(void *)(packed + t->w->longest_row * t->w->block * t->w->block);
+  lo_segment *list =
+      (lo_segment *)(void *)(packed + t->w->longest_row * t->w->height * t->w->height);
   const lo_microkernels *mk = t->isa->product;
   const int64_t highest = mk->rows[t->panel / mk->lanes - 1];
   const int64_t tiles = (i_end - i + highest - 1) / highest;
@@ -73,13 +75,13 @@ static void run_block_row(const job *t, int64_t row, int64_t i, int64_t i_end, c
 /* The first block row of part `part` of `parts`: parts hold about as many kept blocks, and a little
  * for each row's epilogue. */
 static int64_t first_row(const job *t, int64_t part, int64_t parts) {
-  const int64_t rows = t->w->rows / t->w->block;
+  const int64_t rows = t->w->block_rows;
   const int64_t before = (t->w->count + rows) / parts * part;
   int64_t low = 0, high = rows;
   if (part == parts) return rows;
   while (low < high) {
     int64_t middle = (low + high) / 2;
-    if (t->w->host_row_start[middle] + middle < before)
+    if (t->w->host.row_start[middle] + middle < before)
       low = middle + 1;
     else
       high = middle;
@@ -98,20 +100,21 @@ static void run_task(void *arg, int64_t task) {
 
 /* By block rows, which packs nothing twice, unless one of them is more than a part. */
 static void choose_cuts(layerops_context *ctx, job *t) {
-  const double sums = (double)t->w->count * (double)(t->w->block * t->w->block);
+  const double sums = (double)t->w->count * (double)(t->w->height * t->w->height);
   const double ns = 2 * ((double)t->m + 16) * sums / t->isa->product->flops_per_ns +
                     0.1 * (double)t->m * (double)t->w->rows;
-  const int64_t rows = t->w->rows / t->w->block, threads = lo_parallel_width(ctx, ns);
+  const int64_t rows = t->w->block_rows, threads = lo_parallel_width(ctx, ns);
   t->column_cuts = (t->w->longest_row + 1) * threads <= t->w->count + rows ? threads : 1;
   t->row_cuts = threads / t->column_cuts < t->m ? threads / t->column_cuts : t->m;
 }
 
 layerops_status lo_cpu_bsr_linear_forward(layerops_context *ctx,
                                           const layerops_bsr_linear_forward_args *a) {
+  LO_TRY(lo_bsr_whole_squares(ctx, a->w));
   const layerops_matrix values = layerops_bsr_values(a->w);
   const lo_isa *isa = lo_cpu_of(ctx)->isa;
   const lo_microkernels *mk = isa->product;
-  const int64_t block = a->w->block, widest = mk->vectors * mk->lanes;
+  const int64_t block = a->w->height, widest = mk->vectors * mk->lanes;
   lo_epilogue epilogue;
   job t = {.isa = isa,
            .w = a->w,

@@ -165,12 +165,14 @@ layerops_status lo_ref_bsr_linear_forward(layerops_context *ctx,
   ctx->kernel = "plain";
   for (int64_t i = 0; i < a->y.rows; i++)
     for (int64_t j = 0; j < a->y.cols; j++) {
-      int64_t row = j / w->block, inside = j % w->block;
+      int64_t row = j / w->height, inside = j % w->height;
       double sum = 0;
-      for (int64_t b = w->host_row_start[row]; f.alpha != 0 && b < w->host_row_start[row + 1]; b++)
-        for (int64_t p = 0; p < w->block; p++)
-          sum += lo_ref_load(&a->x, i, w->host_column[b] * w->block + p) *
-                 lo_ref_load(&values, b * w->block + inside, p);
+      for (int64_t b = w->host.row_start[row]; f.alpha != 0 && b < w->host.row_start[row + 1];
+           b++) {
+        int64_t from = w->host.column[b] * w->width;
+        for (int64_t p = 0; p < w->width && from + p < w->cols; p++)
+          sum += lo_ref_load(&a->x, i, from + p) * lo_ref_load(&values, b * w->height + inside, p);
+      }
       store_output(&f, i, j, sum);
     }
   return LAYEROPS_OK;

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "backends/cuda/plan.h"
+#include "common/bsr.h"
 
 #define LARGEST_GRID ((int64_t)1 << 30)
 
@@ -409,17 +410,18 @@ static const bsr_kernel bsr_kernels[] = {
 layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                                            const layerops_bsr_linear_forward_args *a) {
   const layerops_bsr *w = a->w;
-  bsr_problem q = {a->y.rows, w->block, w->rows / w->block};
+  LO_TRY(lo_bsr_whole_squares(ctx, w));
+  bsr_problem q = {a->y.rows, w->height, w->block_rows};
   const bsr_kernel *kernel = LO_SELECT(ctx, bsr_kernels, &q);
   if (!kernel)
     return lo_fail(
         LAYEROPS_ERROR_UNSUPPORTED,
         "bsr_linear_forward: no kernel takes blocks of %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
-        (long long)w->block, lo_cuda(ctx)->forced);
+        (long long)w->height, lo_cuda(ctx)->forced);
   lo_epilogue e;
   lo_epilogue_bsr(a, &e);
   lo_cu_bsr p = {.x = operand(&a->x, q.m, 1),
-                 .w = {w->values->native, w->block, w->block, 0, LAYEROPS_F32, 1, 1, 1},
+                 .w = {w->values->native, w->height, w->width, 0, LAYEROPS_F32, 1, 1, 1},
                  .row_start = w->row_start->native,
                  .column = w->column->native,
                  .m = q.m,

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "backends/opencl/product.h"
+#include "common/bsr.h"
 
 enum { BLOCK_ROWS = 32768 }; /* along y of a grid: NVIDIA's limit is 65535 */
 
@@ -17,7 +18,7 @@ static layerops_status run(layerops_context *ctx, const layerops_bsr_linear_forw
                        .count = a->x.rows,
                        .type = a->x.type},
                  .packed = blocks.offset / (int64_t)sizeof(float)};
-  int64_t block_rows = a->w->rows / a->w->block;
+  int64_t block_rows = a->w->block_rows;
   for (; p.block_row < block_rows; p.block_row += BLOCK_ROWS) {
     int64_t left = block_rows - p.block_row;
     lo_cl_launch l = lo_cl_start(ctx, source, number, "bsr");
@@ -27,7 +28,7 @@ static layerops_status run(layerops_context *ctx, const layerops_bsr_linear_forw
     lo_cl_memory(&l, a->w->column);
     lo_cl_targets(&l, &e, &a->y);
     if (source == LO_CL_BSR_GPU)
-      lo_cl_local(&l, lo_cl_gpu_local(tile_rows, a->w->block), sizeof(cl_float));
+      lo_cl_local(&l, lo_cl_gpu_local(tile_rows, a->w->height), sizeof(cl_float));
     lo_cl_bytes(&l, sizeof p, &p);
     LO_TRY(lo_cl_run(&l, group, lo_cl_ceil(a->x.rows, tile_rows),
                      left < BLOCK_ROWS ? left : BLOCK_ROWS, 1));
@@ -38,27 +39,27 @@ static layerops_status run(layerops_context *ctx, const layerops_bsr_linear_forw
 static layerops_status run_cpu(layerops_context *ctx, const layerops_bsr_linear_forward_args *a) {
   const lo_cl_class *c = &lo_cl_of(ctx)->device->class;
   const layerops_bsr *w = a->w;
-  int64_t area = w->block * w->block;
+  int64_t area = w->height * w->height;
   layerops_matrix values = layerops_bsr_values(w);
   lo_cl_region blocks = {0};
-  lo_cl_pack p = {.from = {.across = w->block,
+  lo_cl_pack p = {.from = {.across = w->height,
                            .along = 1,
                            .batch_stride = area,
-                           .count = w->block,
+                           .count = w->height,
                            .type = w->type},
-                  .k = w->block};
+                  .k = w->height};
   ctx->kernel = "opencl_cpu_bsr";
   if (w->count) {
     LO_TRY(lo_workspace(ctx, w->count * area * (int64_t)sizeof(float), &blocks.buffer));
-    LO_TRY(lo_cl_cpu_pack(ctx, (int)w->block, &values, &p, w->count, blocks));
+    LO_TRY(lo_cl_cpu_pack(ctx, (int)w->height, &values, &p, w->count, blocks));
   }
-  int number[LO_CL_NUMBERS] = {(int)w->block / c->vector};
+  int number[LO_CL_NUMBERS] = {(int)w->height / c->vector};
   return run(ctx, a, LO_CL_BSR_CPU, number, 1, c->rows, blocks);
 }
 
 static layerops_status run_gpu(layerops_context *ctx, const layerops_bsr_linear_forward_args *a) {
   enum { ROWS = 64, ITEM_ROWS = 4, COLUMNS = 16 };
-  int block = (int)a->w->block;
+  int block = (int)a->w->height;
   int number[LO_CL_NUMBERS] = {ROWS, block, ITEM_ROWS, block / COLUMNS, LAYEROPS_F32 * 4 + 3};
   lo_cl_region values = {a->w->values, 0};
   ctx->kernel = "opencl_gpu_bsr";
@@ -67,5 +68,6 @@ static layerops_status run_gpu(layerops_context *ctx, const layerops_bsr_linear_
 
 layerops_status lo_cl_bsr_linear_forward(layerops_context *ctx,
                                          const layerops_bsr_linear_forward_args *a) {
+  LO_TRY(lo_bsr_whole_squares(ctx, a->w));
   return lo_cl_of(ctx)->device->class.vector > 1 ? run_cpu(ctx, a) : run_gpu(ctx, a);
 }

@@ -3,6 +3,7 @@
  * This header includes the rest:
  *   base.h      status codes, data types, views of matrices, scalars
  *   device.h    devices, contexts, buffers, events, record and replay
+ *   bsr.h       block-sparse weights
  *   ops.h       the operations: GEMM, linear layers, activations, losses, optimizers, block-sparse
  *   tune.h      measuring which kernels are the fastest on this device
  *   network.h   a shallow network (MLP) on these operations
@@ -21,6 +22,7 @@
 
 #include <layerops/base.h>
 #include <layerops/device.h>
+#include <layerops/bsr.h>
 #include <layerops/ops.h>
 #include <layerops/tune.h>
 #include <layerops/network.h>

@@ -369,33 +369,6 @@ LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
                                                      layerops_matrix w);
 LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
-/* ---- Block-sparse weights: BSR ------------------------------------------------------------------
- * W [rows, cols] in square blocks: block row r keeps blocks row_start[r] .. row_start[r+1]-1, block
- * i at block column column[i], columns ascending within a row. A block's values are row-major;
- * block i begins at element i * block * block of the values. rows and cols are multiples of block.
- * The object belongs to the context's device; all its contexts may use it. */
-typedef struct layerops_bsr_args {
-  int64_t rows, cols;
-  int64_t block;            /* 16 or 32 so far */
-  int64_t count;            /* kept blocks */
-  const int32_t *row_start; /* host, rows / block + 1 numbers */
-  const int32_t *column;    /* host, count numbers */
-  const void *values;       /* host, count * block * block elements of type; NULL: zeros */
-  layerops_type type;       /* f32 so far */
-  int32_t reserved;
-} layerops_bsr_args;
-LAYEROPS_API layerops_status layerops_bsr_create_(layerops_context *ctx,
-                                                  const layerops_bsr_args *args, size_t size,
-                                                  layerops_bsr **bsr);
-static inline layerops_status
-layerops_bsr_create(layerops_context *ctx, const layerops_bsr_args *args, layerops_bsr **bsr) {
-  return layerops_bsr_create_(ctx, args, sizeof(layerops_bsr_args), bsr);
-}
-LAYEROPS_API void layerops_bsr_destroy(layerops_bsr *bsr); /* NULL is allowed */
-/* The values as a matrix [count * block, block]: what an optimizer updates. Its buffer lives as
- * long as the object. */
-LAYEROPS_API layerops_matrix layerops_bsr_values(const layerops_bsr *bsr);
-
 /* ---- bsr_linear_forward: as linear_forward, W block-sparse --------------------------------------
  * In f32 so far. Empty rows of W give bias only. */
 typedef struct layerops_bsr_linear_forward_args {

@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-/* What a number is for, so that no two uses of one seed share numbers. Stored networks depend on
- * the values. */
-enum { LO_PHILOX_UNIFORM = 0, LO_PHILOX_NORMAL = 1, LO_PHILOX_PERMUTATION = 2 };
+/* What a number is for, so that no two uses of one seed share numbers. Stored networks and
+ * masks depend on the values. */
+enum { LO_PHILOX_UNIFORM = 0, LO_PHILOX_NORMAL = 1, LO_PHILOX_PERMUTATION = 2, LO_PHILOX_MASK = 3 };
 
 /* Four words for (seed, purpose, a, b): the key is the seed, low word first, the counter is
  * {low b, high b, a, purpose}. */

@@ -2,7 +2,7 @@
 
 #include <Random123/philox.h>
 
-#include "network/philox.h"
+#include "common/philox.h"
 
 void lo_philox(uint64_t seed, uint32_t purpose, uint32_t a, uint64_t b, uint32_t out[4]) {
   philox4x32_key_t key = {{(uint32_t)seed, (uint32_t)(seed >> 32)}};
