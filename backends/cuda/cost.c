@@ -42,7 +42,7 @@ static double clusters_at_once(int sms, int resident, int blocks) {
   return clusters > 0 ? clusters : 1;
 }
 
-static const double cluster_meeting = 3940, follows = 3000; /* a launch behind another */
+static const double cluster_meeting = 3330, follows = 3000; /* a launch behind another */
 
 lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k) {
   enum { LARGEST_CLUSTER = 8 };
@@ -71,7 +71,7 @@ lo_cuda_tail lo_cuda_tail_of(const lo_cuda_state *s, const lo_product *p, const 
 
 /* How much slower boxes of an operand come whose lines lie across those of the cache. */
 static double crossing_of(const lo_product *p, const layerops_matrix *m, const lo_cuda_kernel *k) {
-  const double crossing = 1.99;
+  const double crossing = 2.03;
   if (!k->boxes || m->rows == 1 || lo_cuda_is_copied(p, m, k)) return 1;
   return m->cols * (int64_t)lo_type_bytes(m->type) % 128 ? crossing : 1; /* were it alone */
 }
@@ -83,15 +83,15 @@ static double crossing_of(const lo_product *p, const layerops_matrix *m, const l
  * numbers to measured times. */
 double lo_cuda_cost(const lo_cuda_state *s, const lo_product *p, const lo_cuda_kernel *k, int split,
                     int64_t slice) {
-  const double meeting = 5920, each_part = 0.000569, copied_a_clock = 19.7;
-  const double part_output = 0.0361; /* a block adds the parts of its tile alone */
+  const double meeting = 4370, each_part = 510, copied_a_clock = 21.7;
+  const double part_output = 0.000647; /* a block adds the parts of its tile alone */
   /* by boxes and out of registers, or as all others */
-  const double bytes_a_clock = k->boxes ? 52.3 : 36.2, launch = k->boxes ? 2700 : 3160;
-  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.675 : 0.513;
-  const double output = k->boxes ? boxed_output : 0.391;
+  const double bytes_a_clock = k->boxes ? 52.4 : 33.4, launch = k->boxes ? 2220 : 2600;
+  const double boxed_output = k->kinds & (LO_KIND_F16 | LO_KIND_BF16) ? 0.683 : 0.555;
+  const double output = k->boxes ? boxed_output : 0.372;
   /* where neighbours are not stored at once; exact sums of large tiles leave no registers for it */
   const bool lean = k->kinds == LO_KIND_F8 && k->bm * k->bn > 128 * 128;
-  const double ragged = k->boxes ? 0.245 + 0.5 * lean : 0.167;
+  const double ragged = k->boxes ? 0.244 + 0.5 * lean : 0.219;
   const lo_cuda_time time = lo_cuda_time_of(k);
   double sms = s->device->sms;
   double bytes_a = (double)lo_type_bytes(lo_cuda_type_in(p, &p->a, k));
