@@ -60,6 +60,21 @@ static inline bool lo_bsr_step_of(const lo_bsr_product *p, int64_t e, lo_bsr_ste
   return !p->gate || p->gate[block] != 0.0f;
 }
 
+/* Rows in tiles of about equal height: `higher` ones of each + 1 rows, then others of each. */
+typedef struct lo_bsr_split {
+  int64_t each, higher, others;
+} lo_bsr_split;
+static inline lo_bsr_split lo_bsr_split_of(int64_t rows, int64_t highest) {
+  const int64_t tiles = lo_cuts(rows, highest), each = rows / tiles, higher = rows - each * tiles;
+  return (lo_bsr_split){each, higher, tiles - higher};
+}
+/* `tile` is the first and moves on. run: the microkernels by height. */
+static inline void lo_bsr_tiles(const lo_microkernel *run, lo_bsr_split split, lo_tile *tile) {
+  if ((tile->tiles = split.higher)) run[split.each](tile);
+  tile->tiles = split.others;
+  run[split.each - 1](tile);
+}
+
 /* The first line of part `part` of `parts`: parts hold about as many kept blocks, and a little for
  * each line's epilogue. */
 int64_t lo_bsr_first_line(const lo_bsr_product *p, int64_t part, int64_t parts);

@@ -26,7 +26,7 @@ static void gather(const lo_bsr_product *p, int64_t line, float *to) {
     const int64_t k = lo_bsr_step_of(p, e, &step) ? step.k : 0;
     for (int64_t i = 0; i < p->m; i++) {
       memcpy(to + i * row, in + i * p->in.stride + step.from, (size_t)k * sizeof *to);
-      memset(to + i * row + k, 0, (size_t)(width - k) * sizeof *to);
+      if (k < width) memset(to + i * row + k, 0, (size_t)(width - k) * sizeof *to);
     }
   }
 }
@@ -39,8 +39,9 @@ static void run_line(const lo_bsr_product *p, int64_t line, float *gathered) {
   const int64_t k = p->empty ? 0 : (start[line + 1] - start[line]) * width;
   float sums[SAMPLES * OUTPUTS] __attribute__((aligned(64)));
   if (k) gather(p, line, gathered);
-  for (int64_t j = 0; j < outputs; j += mk->dot_columns) {
-    const int64_t columns = lo_least(mk->dot_columns, outputs - j);
+  const int64_t most = lo_least(mk->dot_columns, 4); /* sums of 4 are added up together */
+  for (int64_t j = 0; j < outputs; j += most) {
+    const int64_t columns = lo_least(most, outputs - j);
     const int64_t tiles = lo_cuts(p->m, mk->dot_rows[columns - 1]);
     for (int64_t u = 0; u < tiles; u++) {
       int64_t begin, end;

@@ -5,14 +5,15 @@
 
 #include "backends/cpu/bsr.h"
 
-enum { ROWS = 8 }; /* of a tile: more samples, some pages apart, evict each other from L1 */
+enum { ROWS = 8 };   /* of a tile: more samples, some pages apart, evict each other from L1 */
+enum { STAGE = 64 }; /* samples whose sums are collected, where something follows */
 
 typedef struct job {
   const lo_bsr_product *p;
   int64_t panel, panels; /* features on the lanes, and how often a line has so many */
   int64_t row_cuts, line_cuts;
-  int64_t task_floats;
-  float *scratch;
+  int64_t list_floats, task_floats;
+  float *scratch; /* of a task: sums, the lists of a line, packed blocks */
 } job;
 
 /* ---- A line ---- */
@@ -41,43 +42,36 @@ static int64_t list_line(const job *t, int64_t line, float *packed, lo_segment *
   return count;
 }
 
-static void run_tile(const job *t, int64_t line, int64_t q, int64_t i, int64_t rows,
-                     const lo_segment *list, int64_t count) {
+/* Samples [i, i + rows) of a panel. */
+static void run_panel(const job *t, int64_t j, int64_t columns, int64_t i, int64_t rows,
+                      const lo_segment *list, int64_t count, float *sums) {
   const lo_bsr_product *p = t->p;
   const lo_microkernels *mk = p->isa->product;
   const lo_plane *c = &p->finish.c;
-  const int64_t j = line * lo_bsr_width(p) + q * t->panel;
-  const int64_t columns = lo_least(t->panel, p->out_features - j);
-  const int vector = (int)lo_cuts(columns, mk->lanes) - 1;
-  float sums[ROWS * LO_MAX_PANEL] __attribute__((aligned(64)));
-  lo_tile tile = {.list = list + q * lo_bsr_longest(p),
+  const int64_t vector = (columns - 1) >> mk->lane_bits;
+  lo_tile tile = {.list = list,
                   .count = count,
                   .x_first = i * p->in.stride,
                   .x_row = p->in.stride,
                   .w_step = p->backward ? p->w->width : t->panel,
                   .c = p->plain ? (float *)(void *)c->base + i * c->stride + j : sums,
-                  .c_row = p->plain ? c->stride : LO_MAX_PANEL,
-                  .columns = columns,
-                  .tiles = 1};
-  mk->run[LO_ROW_MAJOR][vector][rows - 1](&tile);
-  if (!p->plain) p->isa->finish(&p->finish, sums, LO_MAX_PANEL, i, j, rows, columns);
+                  .c_row = p->plain ? c->stride : t->panel,
+                  .columns = columns};
+  lo_bsr_tiles(mk->run[LO_ROW_MAJOR][vector],
+               lo_bsr_split_of(rows, lo_least(mk->rows[vector], ROWS)), &tile);
+  if (!p->plain) p->isa->finish(&p->finish, sums, t->panel, i, j, rows, columns);
 }
 
 static void run_line(const job *t, int64_t line, int64_t i, int64_t i_end, float *memory) {
   const lo_bsr_product *p = t->p;
-  const lo_microkernels *mk = p->isa->product;
-  const int64_t lists = t->panels * lo_bsr_longest(p) * (int64_t)sizeof(lo_segment);
-  lo_segment *list = (lo_segment *)(void *)memory;
-  float *packed = memory + lo_round_up(lists, 64) / (int64_t)sizeof(float);
-  const int64_t count = list_line(t, line, packed, list);
-  const int64_t highest = lo_least(mk->rows[t->panel / mk->lanes - 1], ROWS);
-  const int64_t tiles = lo_cuts(i_end - i, highest), outputs = lo_bsr_outputs(p, line);
-  for (int64_t u = 0; u < tiles; u++) {
-    int64_t begin, end;
-    lo_share(i_end - i, tiles, u, &begin, &end);
+  const int64_t longest = lo_bsr_longest(p), first = line * lo_bsr_width(p);
+  const int64_t outputs = lo_bsr_outputs(p, line), stage = p->plain ? i_end - i : STAGE;
+  lo_segment *list = (lo_segment *)(void *)(memory + STAGE * t->panel);
+  const int64_t count = list_line(t, line, memory + STAGE * t->panel + t->list_floats, list);
+  for (; i < i_end; i += stage)
     for (int64_t q = 0; q * t->panel < outputs; q++)
-      run_tile(t, line, q, i + begin, end - begin, list, count);
-  }
+      run_panel(t, first + q * t->panel, lo_least(t->panel, outputs - q * t->panel), i,
+                lo_least(stage, i_end - i), list + q * longest, count, memory);
 }
 
 /* ---- Tasks ---- */
@@ -102,7 +96,8 @@ static job cut(const lo_bsr_product *p) {
   t.row_cuts = lo_least(threads / t.line_cuts, p->m);
   const int64_t blocks = lo_bsr_longest(p);
   const int64_t lists = lo_round_up(t.panels * blocks * (int64_t)sizeof(lo_segment), 64);
-  t.task_floats = lists / (int64_t)sizeof(float);
+  t.list_floats = lists / (int64_t)sizeof(float);
+  t.task_floats = STAGE * t.panel + t.list_floats;
   if (!p->backward) t.task_floats += lo_round_up(blocks * p->w->height * p->w->width, 16);
   return t;
 }

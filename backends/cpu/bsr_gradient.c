@@ -14,6 +14,7 @@ typedef struct job {
   bool narrow;          /* no block is wider than a vector: several at once */
   int64_t first_packed; /* the first block column whose slice of X is packed */
   int64_t panel;        /* columns of a tile */
+  lo_bsr_split split;   /* of the rows of a wide block */
   int64_t tasks, pack_tasks;
   int64_t x_floats, task_floats; /* of scratch */
   float *scratch;
@@ -33,6 +34,7 @@ static job cut(const lo_bsr_gradient *g) {
   const lo_microkernels *mk = g->isa->product;
   job t = {.g = g, .narrow = w->width < 2 * mk->lanes};
   t.panel = t.narrow ? mk->slice_vectors * mk->lanes : 2 * mk->lanes;
+  t.split = lo_bsr_split_of(w->height, mk->rows[1]);
   const bool in_place = g->m && !t.narrow && !g->by_features && g->x.type == LAYEROPS_F32;
   t.first_packed = in_place ? w->cols / w->width : 0;
   t.x_floats = ragged_up((w->block_cols - t.first_packed) * g->m * w->width);
@@ -138,9 +140,21 @@ static void store_row(const lo_bsr_gradient *g, int64_t row, const float *sums, 
   g->isa->store(g->dw.type, out, lo_element(&g->dw, row, 0), width);
 }
 
+/* Whether a block's sums are its gradient, whole and in f32. */
+static bool straight(const lo_bsr_gradient *g, int64_t r, int64_t block) {
+  const layerops_bsr *w = g->w;
+  return g->dw.base && g->dw.type == LAYEROPS_F32 && !g->gate && !g->dgate && g->beta == 0.0f &&
+         (r + 1) * w->height <= w->rows && (w->host.column[block] + 1) * w->width <= w->cols;
+}
+
 static void finish_block(const lo_bsr_gradient *g, int64_t r, int64_t block, const float *sums,
                          int64_t row) {
   const layerops_bsr *w = g->w;
+  if (straight(g, r, block)) {
+    g->isa->load_rows(LAYEROPS_F32, sums, row, lo_element(&g->dw, block * w->height, 0),
+                      g->dw.stride, w->height, w->width);
+    return;
+  }
   const int64_t rows = lo_least(w->height, w->rows - r * w->height);
   const int64_t cols = lo_least(w->width, w->cols - w->host.column[block] * w->width);
   const float gate = g->gate ? g->gate[block] : 1.0f;
@@ -157,37 +171,36 @@ static void finish_block(const lo_bsr_gradient *g, int64_t r, int64_t block, con
 
 /* ---- Blocks that fill tiles ---- */
 
-static void run_block(const job *t, slice dz, int64_t block, float *sums) {
+static void run_block(const job *t, slice dz, int64_t block, float *sums, int64_t sums_row) {
   const lo_bsr_gradient *g = t->g;
   const layerops_bsr *w = g->w;
   const lo_microkernels *mk = g->isa->product;
-  const int64_t vectors = t->panel / mk->lanes, tiles = lo_cuts(w->height, mk->rows[vectors - 1]);
+  const int64_t vector = (t->panel >> mk->lane_bits) - 1;
   const slice x = slice_of_x(t, w->host.column[block]);
   for (int64_t q = 0; q < w->width; q += t->panel) {
     const lo_segment all = {dz.at, x.at + q, g->m};
-    for (int64_t u = 0; u < tiles; u++) {
-      int64_t begin, end;
-      lo_share(w->height, tiles, u, &begin, &end);
-      lo_tile tile = {.list = &all,
-                      .count = 1,
-                      .x_first = begin,
-                      .x_row = 1,
-                      .x_step = dz.row,
-                      .w_step = x.row,
-                      .c = sums + begin * w->width + q,
-                      .c_row = w->width,
-                      .columns = t->panel,
-                      .tiles = 1};
-      mk->run[LO_K_MAJOR][vectors - 1][end - begin - 1](&tile);
-    }
+    lo_tile tile = {.list = &all,
+                    .count = 1,
+                    .x_row = 1,
+                    .x_step = dz.row,
+                    .w_step = x.row,
+                    .c = sums + q,
+                    .c_row = sums_row,
+                    .columns = t->panel};
+    lo_bsr_tiles(mk->run[LO_K_MAJOR][vector], t->split, &tile);
   }
 }
 
 static void run_wide(const job *t, int64_t r, int64_t begin, int64_t end, const place *p) {
   const slice dz = slice_of_dz(t, r, p);
+  const layerops_bsr *w = t->g->w;
   for (int64_t block = begin; block < end; block++) {
-    run_block(t, dz, block, p->sums);
-    finish_block(t->g, r, block, p->sums, t->g->w->width);
+    if (straight(t->g, r, block)) {
+      run_block(t, dz, block, lo_element(&t->g->dw, block * w->height, 0), t->g->dw.stride);
+      continue;
+    }
+    run_block(t, dz, block, p->sums, w->width);
+    finish_block(t->g, r, block, p->sums, w->width);
   }
 }
 

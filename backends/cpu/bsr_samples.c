@@ -148,23 +148,18 @@ static int64_t list_line(const lo_bsr_product *p, int64_t line, const stripe *s,
 static void run_tiles(const lo_bsr_product *p, const stripe *s, const place *at, int64_t count,
                       int64_t q, int64_t features, target to) {
   const lo_microkernels *mk = p->isa->product;
-  const int vector = (int)(s->width / mk->lanes) - 1;
-  const int64_t tiles = lo_cuts(features, mk->rows[vector]), row = p->w->width;
-  for (int64_t u = 0; u < tiles; u++) {
-    int64_t begin, end;
-    lo_share(features, tiles, u, &begin, &end);
-    lo_tile tile = {.list = at->list,
-                    .count = count,
-                    .x_first = (q + begin) * (p->backward ? 1 : row),
-                    .x_row = row,
-                    .x_step = row,
-                    .w_step = s->width,
-                    .c = to.at + begin * to.row,
-                    .c_row = to.row,
-                    .columns = to.columns,
-                    .tiles = 1};
-    mk->run[p->backward ? LO_K_MAJOR : LO_ROW_MAJOR][vector][end - begin - 1](&tile);
-  }
+  const int64_t vector = (s->width >> mk->lane_bits) - 1, row = p->w->width;
+  lo_tile tile = {.list = at->list,
+                  .count = count,
+                  .x_first = p->backward ? q : q * row,
+                  .x_row = row,
+                  .x_step = row,
+                  .w_step = s->width,
+                  .c = to.at,
+                  .c_row = to.row,
+                  .columns = to.columns};
+  lo_bsr_tiles(mk->run[p->backward ? LO_K_MAJOR : LO_ROW_MAJOR][vector],
+               lo_bsr_split_of(features, mk->rows[vector]), &tile);
 }
 
 /* Features in rows that need nothing more go straight to the output. */
