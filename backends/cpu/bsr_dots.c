@@ -31,37 +31,75 @@ static void gather(const lo_bsr_product *p, int64_t line, float *to) {
   }
 }
 
-static void run_line(const lo_bsr_product *p, int64_t line, float *gathered) {
-  const lo_microkernels *mk = p->isa->product;
-  const int32_t *start = lo_bsr_start(p);
-  const int64_t width = p->w->width, area = p->w->height * width;
-  const int64_t outputs = lo_bsr_outputs(p, line);
-  const int64_t k = p->empty ? 0 : (start[line + 1] - start[line]) * width;
-  float sums[SAMPLES * OUTPUTS] __attribute__((aligned(64)));
-  if (k) gather(p, line, gathered);
+/* A line: its values, and the samples that were gathered for it, rows of k. */
+typedef struct line_dots {
+  const float *w, *x;
+  int64_t outputs, k, width, area;
+  float *sums; /* [sample][OUTPUTS] */
+} line_dots;
+
+/* One sample: tiles of outputs, which read more of a block at once. */
+static void run_one(const lo_microkernels *mk, const line_dots *l) {
+  const int64_t tiles = lo_cuts(l->outputs, mk->dot_rows[0]);
+  for (int64_t u = 0; u < tiles; u++) {
+    int64_t begin, end;
+    lo_share(l->outputs, tiles, u, &begin, &end);
+    const lo_dot_tile tile = {.x = l->w + begin * l->width,
+                              .w = l->x,
+                              .x_row = l->width,
+                              .w_row = l->k,
+                              .k = l->k,
+                              .part = l->width,
+                              .x_next = l->area,
+                              .w_next = l->width,
+                              .c = l->sums + begin,
+                              .c_row = 1};
+    mk->dot[0][end - begin - 1](&tile);
+  }
+}
+
+static void run_some(const lo_microkernels *mk, const line_dots *l, int64_t samples) {
   const int64_t most = lo_least(mk->dot_columns, 4); /* sums of 4 are added up together */
-  for (int64_t j = 0; j < outputs; j += most) {
-    const int64_t columns = lo_least(most, outputs - j);
-    const int64_t tiles = lo_cuts(p->m, mk->dot_rows[columns - 1]);
+  for (int64_t j = 0; j < l->outputs; j += most) {
+    const int64_t columns = lo_least(most, l->outputs - j);
+    const int64_t tiles = lo_cuts(samples, mk->dot_rows[columns - 1]);
     for (int64_t u = 0; u < tiles; u++) {
       int64_t begin, end;
-      lo_share(p->m, tiles, u, &begin, &end);
-      const lo_dot_tile tile = {.x = gathered + begin * k,
-                                .w = p->values + start[line] * area + j * width,
-                                .x_row = k,
-                                .w_row = width,
-                                .k = k,
-                                .part = width,
-                                .x_next = width,
-                                .w_next = area,
-                                .c = sums + begin * OUTPUTS + j,
+      lo_share(samples, tiles, u, &begin, &end);
+      const lo_dot_tile tile = {.x = l->x + begin * l->k,
+                                .w = l->w + j * l->width,
+                                .x_row = l->k,
+                                .w_row = l->width,
+                                .k = l->k,
+                                .part = l->width,
+                                .x_next = l->width,
+                                .w_next = l->area,
+                                .c = l->sums + begin * OUTPUTS + j,
                                 .c_row = OUTPUTS};
       mk->dot[columns - 1][end - begin - 1](&tile);
     }
   }
-  for (int64_t j = 0; j < outputs; j += LO_MAX_PANEL)
+}
+
+static void run_line(const lo_bsr_product *p, int64_t line, float *gathered) {
+  const int32_t *start = lo_bsr_start(p);
+  const int64_t width = p->w->width, area = p->w->height * width;
+  float sums[SAMPLES * OUTPUTS] __attribute__((aligned(64)));
+  const line_dots l = {.w = p->values + start[line] * area,
+                       .x = gathered,
+                       .outputs = lo_bsr_outputs(p, line),
+                       .k = p->empty ? 0 : (start[line + 1] - start[line]) * width,
+                       .width = width,
+                       .area = area,
+                       .sums = sums};
+  if (l.k) gather(p, line, gathered);
+  if (p->m == 1)
+    run_one(p->isa->product, &l);
+  else
+    run_some(p->isa->product, &l, p->m);
+  for (int64_t j = 0; j < l.outputs; j += LO_MAX_PANEL)
     p->isa->finish(&p->finish, sums + j, OUTPUTS, 0, line * p->w->height + j, p->m,
-                   lo_least(LO_MAX_PANEL, outputs - j));
+                   lo_least(LO_MAX_PANEL, l.outputs - j));
 }
 
 static void run_task(void *arg, int64_t task) {

@@ -11,6 +11,7 @@ enum { PART = 64 }; /* elements that are converted and transposed at once, each 
 
 typedef struct job {
   const lo_bsr_gradient *g;
+  bool plain;           /* sums are gradients as they stand */
   bool narrow;          /* no block is wider than a vector: several at once */
   int64_t first_packed; /* the first block column whose slice of X is packed */
   int64_t panel;        /* columns of a tile */
@@ -29,10 +30,15 @@ static int64_t ragged_up(int64_t floats) {
   return lo_round_up(floats, 16);
 }
 
+/* Whether sums are gradients as they stand. */
+static bool plain(const lo_bsr_gradient *g) {
+  return g->dw.base && g->dw.type == LAYEROPS_F32 && !g->gate && !g->dgate && g->beta == 0.0f;
+}
+
 static job cut(const lo_bsr_gradient *g) {
   const layerops_bsr *w = g->w;
   const lo_microkernels *mk = g->isa->product;
-  job t = {.g = g, .narrow = w->width < 2 * mk->lanes};
+  job t = {.g = g, .plain = plain(g), .narrow = w->width < 2 * mk->lanes};
   t.panel = t.narrow ? mk->slice_vectors * mk->lanes : 2 * mk->lanes;
   t.split = lo_bsr_split_of(w->height, mk->rows[1]);
   const bool in_place = g->m && !t.narrow && !g->by_features && g->x.type == LAYEROPS_F32;
@@ -61,6 +67,21 @@ static place place_of(const job *t, int64_t task) {
 
 /* ---- Slices ---- */
 
+/* Rows of whole blocks; a call for each of the short ones would take longer than they do. */
+static void copy_rows(const float *from, int64_t from_row, float *to, int64_t to_row, int64_t rows,
+                      int64_t width) {
+  for (int64_t i = 0; i < rows; i++, from += from_row, to += to_row) switch (width) {
+    case 4:
+      memcpy(to, from, 4 * sizeof *to);
+      break;
+    case 8:
+      memcpy(to, from, 8 * sizeof *to);
+      break;
+    default:
+      memcpy(to, from, (size_t)width * sizeof *to);
+    }
+}
+
 /* Features [from, from + width) of all samples as rows of samples in f32; those beyond `features`
  * are 0. */
 static void pack_slice(const job *t, const lo_plane *v, int64_t features, int64_t from,
@@ -70,6 +91,10 @@ static void pack_slice(const job *t, const lo_plane *v, int64_t features, int64_
   const int64_t size = (int64_t)lo_type_bytes(v->type), n = lo_least(width, features - from);
   for (int64_t i = 0; n < width && i < g->m; i++)
     memset(to + i * width + n, 0, (size_t)(width - n) * sizeof *to);
+  if (!g->by_features && v->type == LAYEROPS_F32 && n == width) {
+    copy_rows((const float *)(const void *)v->base + from, v->stride, to, width, g->m, width);
+    return;
+  }
   if (!g->by_features) {
     g->isa->load_rows(v->type, v->base + from * size, v->stride, to, width, g->m, n);
     return;
@@ -140,19 +165,16 @@ static void store_row(const lo_bsr_gradient *g, int64_t row, const float *sums, 
   g->isa->store(g->dw.type, out, lo_element(&g->dw, row, 0), width);
 }
 
-/* Whether a block's sums are its gradient, whole and in f32. */
-static bool straight(const lo_bsr_gradient *g, int64_t r, int64_t block) {
-  const layerops_bsr *w = g->w;
-  return g->dw.base && g->dw.type == LAYEROPS_F32 && !g->gate && !g->dgate && g->beta == 0.0f &&
-         (r + 1) * w->height <= w->rows && (w->host.column[block] + 1) * w->width <= w->cols;
+static bool whole(const layerops_bsr *w, int64_t r, int64_t block) {
+  return (r + 1) * w->height <= w->rows && (w->host.column[block] + 1) * w->width <= w->cols;
 }
 
-static void finish_block(const lo_bsr_gradient *g, int64_t r, int64_t block, const float *sums,
-                         int64_t row) {
+static void finish_block(const job *t, int64_t r, int64_t block, const float *sums, int64_t row) {
+  const lo_bsr_gradient *g = t->g;
   const layerops_bsr *w = g->w;
-  if (straight(g, r, block)) {
-    g->isa->load_rows(LAYEROPS_F32, sums, row, lo_element(&g->dw, block * w->height, 0),
-                      g->dw.stride, w->height, w->width);
+  if (t->plain && whole(w, r, block)) {
+    copy_rows(sums, row, lo_element(&g->dw, block * w->height, 0), g->dw.stride, w->height,
+              w->width);
     return;
   }
   const int64_t rows = lo_least(w->height, w->rows - r * w->height);
@@ -195,12 +217,12 @@ static void run_wide(const job *t, int64_t r, int64_t begin, int64_t end, const 
   const slice dz = slice_of_dz(t, r, p);
   const layerops_bsr *w = t->g->w;
   for (int64_t block = begin; block < end; block++) {
-    if (straight(t->g, r, block)) {
+    if (t->plain && whole(w, r, block)) {
       run_block(t, dz, block, lo_element(&t->g->dw, block * w->height, 0), t->g->dw.stride);
       continue;
     }
     run_block(t, dz, block, p->sums, w->width);
-    finish_block(t->g, r, block, p->sums, w->width);
+    finish_block(t, r, block, p->sums, w->width);
   }
 }
 
@@ -229,13 +251,15 @@ static void run_group(const job *t, slice dz, int64_t first, int64_t count, floa
 
 static void run_narrow(const job *t, int64_t r, int64_t begin, int64_t end, const place *p) {
   const slice dz = slice_of_dz(t, r, p);
-  const int64_t width = t->g->w->width, groups = lo_cuts((end - begin) * width, t->panel);
-  for (int64_t u = 0; u < groups; u++) {
+  const int64_t width = t->g->w->width, lanes = t->g->isa->product->lanes, each = lanes / width;
+  const int64_t vectors = lo_cuts(end - begin, each), groups = lo_cuts(vectors * lanes, t->panel);
+  for (int64_t u = 0; u < groups; u++) { /* whole vectors, but for the last */
     int64_t first, last;
-    lo_share(end - begin, groups, u, &first, &last);
-    run_group(t, dz, begin + first, last - first, p->sums);
-    for (int64_t b = first; b < last; b++)
-      finish_block(t->g, r, begin + b, p->sums + (b - first) * width, t->panel);
+    lo_share(vectors, groups, u, &first, &last);
+    const int64_t from = begin + first * each, to = lo_least(begin + last * each, end);
+    run_group(t, dz, from, to - from, p->sums);
+    for (int64_t b = from; b < to; b++)
+      finish_block(t, r, b, p->sums + (b - from) * width, t->panel);
   }
 }
 

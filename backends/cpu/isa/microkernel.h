@@ -313,6 +313,7 @@ ALWAYS_INLINE void slices(const lo_slices *t, int rows, int vectors, int parts) 
     for (int v = 0; v < vectors; v++) sums[r][v] = vec_zero();
   for (int64_t i = 0; i < t->m; i++) {
     vec b[SLICE_VECTORS];
+    __builtin_prefetch(d + 12 * d_row); /* rows may lie pages apart */
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) b[v] = vec_join(x + v * parts, parts);
 #pragma GCC unroll 8
