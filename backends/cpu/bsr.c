@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "backends/cpu/bsr.h"
+#include "backends/cpu/grouped_product.h"
 #include "backends/cpu/span.h"
 
 /* ---- How lines are divided ---- */
@@ -88,7 +89,21 @@ static const float *values_of(layerops_context *ctx, const layerops_bsr *w,
 
 /* ---- A product ---- */
 
-static const lo_bsr_way *const ways[] = {&lo_bsr_dots, &lo_bsr_features, &lo_bsr_samples};
+/* Whether features stand in rows; a single sample whose features are neighbours lies the same in
+ * both layouts, and is quicker as a row. */
+static bool by_features(int32_t layout, const layerops_matrix *const views[4]) {
+  for (int i = 0; layout == LAYEROPS_FEATURES_BY_ROW && i < 4; i++)
+    if (views[i] && lo_present(views[i]) && (views[i]->cols != 1 || views[i]->stride != 1))
+      return true;
+  return false;
+}
+
+static int64_t samples_of(int32_t layout, const layerops_matrix *v) {
+  return layout == LAYEROPS_FEATURES_BY_ROW ? v->cols : v->rows;
+}
+
+static const lo_bsr_way *const ways[] = {&lo_bsr_grouped, &lo_bsr_dots, &lo_bsr_features,
+                                         &lo_bsr_samples};
 
 static const lo_bsr_way *way_of(layerops_context *ctx, const lo_bsr_product *p) {
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -110,14 +125,15 @@ static double products_ns(const lo_isa *isa, const layerops_bsr *w, int64_t m) {
 /* What does not depend on the scratch. */
 static void start(layerops_context *ctx, lo_bsr_product *p, const layerops_bsr *w,
                   const lo_epilogue *epilogue, const layerops_matrix *in,
-                  const layerops_matrix *out, const layerops_matrix *gate, int32_t layout) {
+                  const layerops_matrix *out, const layerops_matrix *gate) {
   p->isa = lo_cpu_of(ctx)->isa;
   p->w = w;
-  p->by_features = layout == LAYEROPS_FEATURES_BY_ROW;
-  p->m = p->by_features ? out->cols : out->rows;
   p->in_features = p->backward ? w->rows : w->cols;
   p->out_features = p->backward ? w->cols : w->rows;
   p->in = lo_plane_of(in, 0);
+  p->dot = w->type == LAYEROPS_BF16 && in->type == LAYEROPS_BF16
+               ? lo_grouped_choose(ctx, in->type, w->type, p->out_features, p->in_features)
+               : NULL;
   p->gate = vector_of(gate);
   lo_finish_of(epilogue, out, &p->finish);
   p->empty = p->finish.alpha == 0.0f;
@@ -128,15 +144,19 @@ static void start(layerops_context *ctx, lo_bsr_product *p, const layerops_bsr *
 
 layerops_status lo_cpu_bsr_linear_forward(layerops_context *ctx,
                                           const layerops_bsr_linear_forward_args *a) {
-  lo_bsr_product p = {.invariant = a->flags & LAYEROPS_BATCH_INVARIANT};
+  lo_bsr_product p = {
+      .by_features = by_features(
+          a->layout, (const layerops_matrix *const[4]){&a->x, &a->residual, &a->preact, &a->y}),
+      .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
+      .m = samples_of(a->layout, &a->x)};
   lo_epilogue epilogue;
   float *scratch;
   lo_epilogue_bsr(a, &epilogue);
-  start(ctx, &p, a->w, &epilogue, &a->x, &a->y, &a->gate, a->layout);
+  start(ctx, &p, a->w, &epilogue, &a->x, &a->y, &a->gate);
   const lo_bsr_way *way = way_of(ctx, &p);
-  const int64_t floats = values_floats(a->w, &a->gate);
+  const int64_t floats = way->stored ? 0 : values_floats(a->w, &a->gate);
   LO_TRY(lo_scratch(ctx, (floats + way->scratch(&p)) * (int64_t)sizeof(float), &scratch));
-  p.values = values_of(ctx, a->w, &a->gate, scratch);
+  if (!way->stored) p.values = values_of(ctx, a->w, &a->gate, scratch);
   ctx->kernel = way->kernel.name;
   way->run(ctx, &p, scratch + floats);
   return LAYEROPS_OK;
@@ -173,27 +193,33 @@ static void plan_dgrad(layerops_context *ctx, backward *b) {
                                 .saved = a->dx_saved,
                                 .derivative = a->dx_activation,
                                 .derivative_slope = (float)a->dx_slope.value};
-  b->dgrad = (lo_bsr_product){.backward = true, .invariant = a->flags & LAYEROPS_BATCH_INVARIANT};
-  start(ctx, &b->dgrad, a->w, &epilogue, &b->dz, &a->dx, &a->gate, a->layout);
+  b->dgrad = (lo_bsr_product){
+      .backward = true,
+      .by_features =
+          by_features(a->layout, (const layerops_matrix *const[4]){&b->dz, &a->dx, &a->dx_saved}),
+      .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
+      .m = samples_of(a->layout, &a->dy)};
+  start(ctx, &b->dgrad, a->w, &epilogue, &b->dz, &a->dx, &a->gate);
   b->way = way_of(ctx, &b->dgrad);
-  b->values_floats = values_floats(a->w, &a->gate);
+  b->values_floats = b->way->stored ? 0 : values_floats(a->w, &a->gate);
   b->rest = lo_most(b->rest, b->way->scratch(&b->dgrad));
 }
 
 static void plan_wgrad(layerops_context *ctx, backward *b) {
   const layerops_bsr_linear_backward_args *a = b->a;
   const layerops_matrix stored = layerops_bsr_values(a->w);
-  b->wgrad = (lo_bsr_gradient){.isa = lo_cpu_of(ctx)->isa,
-                               .w = a->w,
-                               .by_features = a->layout == LAYEROPS_FEATURES_BY_ROW,
-                               .dz = lo_plane_of(&b->dz, 0),
-                               .x = lo_plane_of(&a->x, 0),
-                               .values = lo_plane_of(&stored, 0),
-                               .dw = lo_plane_of(&a->dw, 0),
-                               .gate = vector_of(&a->gate),
-                               .dgate = lo_present(&a->dgate) ? lo_address(&a->dgate) : NULL,
-                               .beta = (float)lo_scalar(&a->beta)};
-  b->wgrad.m = b->wgrad.by_features ? a->dy.cols : a->dy.rows;
+  b->wgrad = (lo_bsr_gradient){
+      .isa = lo_cpu_of(ctx)->isa,
+      .w = a->w,
+      .by_features = by_features(a->layout, (const layerops_matrix *const[4]){&b->dz, &a->x}),
+      .m = samples_of(a->layout, &a->dy),
+      .dz = lo_plane_of(&b->dz, 0),
+      .x = lo_plane_of(&a->x, 0),
+      .values = lo_plane_of(&stored, 0),
+      .dw = lo_plane_of(&a->dw, 0),
+      .gate = vector_of(&a->gate),
+      .dgate = lo_present(&a->dgate) ? lo_address(&a->dgate) : NULL,
+      .beta = (float)lo_scalar(&a->beta)};
   b->wgrad.threads = lo_parallel_width(ctx, products_ns(b->wgrad.isa, a->w, b->wgrad.m));
   b->rest = lo_most(b->rest, lo_bsr_gradient_scratch(&b->wgrad));
 }
@@ -237,7 +263,7 @@ layerops_status lo_cpu_bsr_linear_backward(layerops_context *ctx,
                      a->activation == LAYEROPS_IDENTITY ? &a->dy : &a->saved, &b.dz);
   if (lo_present(&a->dbias)) run_dbias(ctx, &b, rest);
   if (lo_present(&a->dx)) {
-    b.dgrad.values = values_of(ctx, a->w, &a->gate, of_values);
+    if (!b.way->stored) b.dgrad.values = values_of(ctx, a->w, &a->gate, of_values);
     b.way->run(ctx, &b.dgrad, rest);
   }
   if (b.wgrad.w) lo_bsr_gradient_run(ctx, &b.wgrad, rest);

@@ -17,16 +17,17 @@ typedef struct lo_bsr_product {
   bool empty;       /* alpha is 0 */
   int64_t m, in_features, out_features;
   lo_plane in;
-  const float *values; /* of W in f32: where they stand, or a copy with scales and gates */
-  const float *gate;   /* NULL: all blocks count once */
+  const float *values;   /* of W in f32: where they stand, or a copy with scales and gates */
+  const lo_grouped *dot; /* that multiplies both operands as they are; NULL: none */
+  const float *gate;     /* NULL: all blocks count once */
   lo_finish finish;
   bool plain;      /* the sums are the output */
   int64_t threads; /* that the work is worth */
 } lo_bsr_product;
 
-/* A block of a line: its values, and the input features that it meets. */
+/* A block of a line: where its values begin, and the input features that it meets. */
 typedef struct lo_bsr_step {
-  const float *block;
+  int64_t place;
   int64_t from, k;
 } lo_bsr_step;
 
@@ -56,7 +57,7 @@ static inline bool lo_bsr_step_of(const lo_bsr_product *p, int64_t e, lo_bsr_ste
   const int64_t block = p->backward ? w->host.place[e] : e, depth = lo_bsr_depth(p);
   step->from = (p->backward ? w->host.row[e] : w->host.column[e]) * depth;
   step->k = lo_least(depth, p->in_features - step->from);
-  step->block = p->values + block * w->height * w->width;
+  step->place = block * w->height * w->width;
   return !p->gate || p->gate[block] != 0.0f;
 }
 
@@ -84,10 +85,11 @@ bool lo_bsr_divides(const lo_bsr_product *p, int64_t parts);
 /* The ways to compute it, each with the floats of scratch it needs. */
 typedef struct lo_bsr_way {
   lo_kernel kernel;
+  bool stored; /* it takes W's values as they are stored, not those in f32 */
   int64_t (*scratch)(const lo_bsr_product *p);
   void (*run)(layerops_context *ctx, const lo_bsr_product *p, float *scratch);
 } lo_bsr_way;
-extern const lo_bsr_way lo_bsr_dots, lo_bsr_features, lo_bsr_samples;
+extern const lo_bsr_way lo_bsr_grouped, lo_bsr_dots, lo_bsr_features, lo_bsr_samples;
 
 /* dW on the pattern, and the gradient of the gates. */
 typedef struct lo_bsr_gradient {

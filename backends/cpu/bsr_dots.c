@@ -137,4 +137,4 @@ static const char *refuses(layerops_context *ctx, const void *problem) {
   return NULL;
 }
 
-const lo_bsr_way lo_bsr_dots = {{"bsr_dots", refuses}, scratch, run};
+const lo_bsr_way lo_bsr_dots = {{"bsr_dots", refuses}, false, scratch, run};

@@ -29,9 +29,10 @@ static int64_t list_line(const job *t, int64_t line, float *packed, lo_segment *
     lo_bsr_step step;
     if (!lo_bsr_step_of(p, e, &step)) continue;
     for (int64_t q = 0; q < t->panels; q++) {
-      const float *w = step.block + q * t->panel;
+      const float *w = p->values + step.place + q * t->panel;
       if (!p->backward) {
-        p->isa->transpose(step.block + q * t->panel * row, row, packed, t->panel, t->panel, row);
+        p->isa->transpose(p->values + step.place + q * t->panel * row, row, packed, t->panel,
+                          t->panel, row);
         w = packed;
         packed += row * t->panel;
       }
@@ -125,4 +126,4 @@ static const char *refuses(layerops_context *ctx, const void *problem) {
   return NULL;
 }
 
-const lo_bsr_way lo_bsr_features = {{"bsr_features", refuses}, scratch, run};
+const lo_bsr_way lo_bsr_features = {{"bsr_features", refuses}, false, scratch, run};

@@ -139,7 +139,8 @@ static int64_t list_line(const lo_bsr_product *p, int64_t line, const stripe *s,
   for (int64_t e = start[line]; !p->empty && e < start[line + 1]; e++) {
     lo_bsr_step step;
     if (lo_bsr_step_of(p, e, &step))
-      at->list[count++] = (lo_segment){step.block, at->panel + step.from * s->width, step.k};
+      at->list[count++] =
+          (lo_segment){p->values + step.place, at->panel + step.from * s->width, step.k};
   }
   return count;
 }
@@ -238,4 +239,4 @@ static void run(layerops_context *ctx, const lo_bsr_product *p, float *memory) {
   lo_parallel(ctx, t.panel_cuts * t.line_cuts, run_task, &t);
 }
 
-const lo_bsr_way lo_bsr_samples = {{"bsr_samples", NULL}, scratch, run};
+const lo_bsr_way lo_bsr_samples = {{"bsr_samples", NULL}, false, scratch, run};

@@ -38,6 +38,7 @@ library_parts += %D%/libcpu.la
 	%D%/bsr_dots.c \
 	%D%/bsr_features.c \
 	%D%/bsr_gradient.c \
+	%D%/bsr_grouped.c \
 	%D%/bsr_samples.c \
 	%D%/cgroup.c \
 	%D%/column_sum.c \
