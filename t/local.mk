@@ -119,13 +119,16 @@ check_PROGRAMS += %D%/oracle
 EXTRA_DIST += %D%/data %D%/pytorch
 
 # The network.
-check_PROGRAMS += %D%/epoch %D%/network %D%/network_errors %D%/training
+check_PROGRAMS += %D%/epoch %D%/network %D%/network_errors %D%/network_sparse %D%/training
 %C%_epoch_SOURCES = %D%/epoch.c %D%/network.h %D%/is.h %D%/tap.h
 %C%_epoch_LDADD = $(LDADD) -lm
 %C%_network_SOURCES = %D%/network.c %D%/network.h %D%/devices.h %D%/is.h %D%/scratch.h %D%/tap.h
 %C%_network_LDADD = $(LDADD) $(ZLIB_LIBS) -lm
 %C%_network_errors_SOURCES = %D%/network_errors.c %D%/network.h %D%/is.h %D%/scratch.h %D%/tap.h
 %C%_network_errors_LDADD = $(%C%_network_LDADD)
+%C%_network_sparse_SOURCES = %D%/network_sparse.c %D%/network.h %D%/devices.h %D%/is.h %D%/scratch.h \
+	%D%/tap.h
+%C%_network_sparse_LDADD = $(%C%_network_LDADD)
 %C%_training_SOURCES = %D%/training.c %D%/network.h %D%/devices.h %D%/npy.h %D%/tap.h
 %C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
 
