@@ -43,14 +43,14 @@ layerops_status lo_store_sparse_size(const char *path, const lo_safetensors *fil
   return LAYEROPS_OK;
 }
 
-/* The message of a failure that the file is to blame for, with the place before it. */
+/* The place before the message; what the file is to blame for becomes FORMAT. */
 static layerops_status blame(const char *path, int64_t layer, layerops_status status) {
   char text[400];
-  const bool own = status == LAYEROPS_ERROR_OUT_OF_MEMORY;
+  const bool wrong = status == LAYEROPS_ERROR_INVALID || status == LAYEROPS_ERROR_OVERFLOW;
   if (status == LAYEROPS_OK) return status;
   snprintf(text, sizeof text, "%s", layerops_last_error());
-  return lo_fail(own || status == LAYEROPS_ERROR_UNSUPPORTED ? status : LAYEROPS_ERROR_FORMAT,
-                 "%s: layers.%lld.weight: %s", path, (long long)layer, text);
+  return lo_fail(wrong ? LAYEROPS_ERROR_FORMAT : status, "%s: layers.%lld.weight: %s", path,
+                 (long long)layer, text);
 }
 
 /* An array of I32 in memory that is aligned, and just as long. */
