@@ -33,16 +33,29 @@ static const struct {
   { #name, kind, offsetof(struct bench_line, name), 0 }
 #define WORD(name)                                                                                 \
   { #name, TEXT, offsetof(struct bench_line, name), sizeof((struct bench_line *)0)->name }
-    WORD(device),          WORD(kernel),
-    MEMBER(m, SIZE),       MEMBER(n, SIZE),
-    MEMBER(k, SIZE),       MEMBER(batch, SIZE),
-    MEMBER(type, TYPE),    MEMBER(out, TYPE),
-    WORD(trans),           WORD(wants),
-    WORD(truth),           MEMBER(activation, ACTIVATION),
-    MEMBER(block, SIZE),   MEMBER(blocks, SIZE),
-    MEMBER(log, SIZE),     MEMBER(packed, SIZE),
-    MEMBER(w, TYPE),       MEMBER(fast_accum, SIZE),
-    {"ms", IGNORED, 0, 0}, {"gflops", IGNORED, 0, 0},
+    WORD(device),
+    WORD(kernel),
+    MEMBER(m, SIZE),
+    MEMBER(n, SIZE),
+    MEMBER(k, SIZE),
+    MEMBER(batch, SIZE),
+    MEMBER(type, TYPE),
+    MEMBER(out, TYPE),
+    WORD(trans),
+    WORD(wants),
+    WORD(truth),
+    MEMBER(activation, ACTIVATION),
+    MEMBER(block, SIZE),
+    MEMBER(width, SIZE),
+    MEMBER(blocks, SIZE),
+    MEMBER(gate, SIZE),
+    WORD(layout),
+    MEMBER(log, SIZE),
+    MEMBER(packed, SIZE),
+    MEMBER(w, TYPE),
+    MEMBER(fast_accum, SIZE),
+    {"ms", IGNORED, 0, 0},
+    {"gflops", IGNORED, 0, 0},
 };
 
 static bool read_size(const char *value, int64_t *size) {
@@ -329,10 +342,14 @@ static layerops_status make_gather(struct maker *mk) {
   return output(mk, l->out, l->m, l->n, &a->y);
 }
 
+static int64_t width_of(const struct bench_line *l) {
+  return l->width ? l->width : l->block;
+}
+
 /* The line tells how many blocks are kept, not which: they are spread evenly. */
-static layerops_status spread_blocks(struct maker *mk, int32_t *row_start, int32_t *column) {
+static layerops_status spread_blocks(struct maker *mk, int64_t rows, int64_t cols,
+                                     int32_t *row_start, int32_t *column) {
   const struct bench_line *l = mk->line;
-  int64_t rows = l->n / l->block, cols = l->k / l->block;
   for (int64_t i = 0; i < l->blocks; i++) {
     int64_t at = (int64_t)((double)i * (double)(rows * cols) / (double)l->blocks);
     column[i] = (int32_t)(at % cols);
@@ -342,31 +359,78 @@ static layerops_status spread_blocks(struct maker *mk, int32_t *row_start, int32
   layerops_bsr_args args = {.rows = l->n,
                             .cols = l->k,
                             .block = l->block,
+                            .width = l->width,
                             .count = l->blocks,
                             .row_start = row_start,
                             .column = column,
-                            .type = l->type};
+                            .type = type_of_w(l)};
   return layerops_bsr_create(mk->call->ctx, &args, &mk->call->bsr);
+}
+
+static layerops_status make_blocks(struct maker *mk) {
+  const struct bench_line *l = mk->line;
+  if (l->block < 1) return LAYEROPS_ERROR_INVALID;
+  const int64_t rows = (l->n + l->block - 1) / l->block;
+  const int64_t cols = (l->k + width_of(l) - 1) / width_of(l);
+  if (rows > INT32_MAX || cols > INT32_MAX || l->blocks > INT32_MAX || l->blocks > rows * cols)
+    return LAYEROPS_ERROR_INVALID;
+  int32_t *row_start = calloc((size_t)rows + 1, sizeof *row_start);
+  int32_t *column = calloc((size_t)l->blocks + 1, sizeof *column);
+  layerops_status status = row_start && column ? spread_blocks(mk, rows, cols, row_start, column)
+                                               : LAYEROPS_ERROR_OUT_OF_MEMORY;
+  free(row_start);
+  free(column);
+  return status;
+}
+
+static bool by_features(const struct bench_line *l) {
+  return !strcmp(l->layout, "features");
+}
+
+/* Activations of m samples, as the layout has them. */
+static layerops_status samples_in(struct maker *mk, int64_t features, layerops_matrix *matrix) {
+  const struct bench_line *l = mk->line;
+  return by_features(l) ? input(mk, l->type, 1, features, l->m, matrix)
+                        : input(mk, l->type, 1, l->m, features, matrix);
+}
+static layerops_status samples_out(struct maker *mk, layerops_type type, int64_t features,
+                                   layerops_matrix *matrix) {
+  const struct bench_line *l = mk->line;
+  return by_features(l) ? output(mk, type, features, l->m, matrix)
+                        : output(mk, type, l->m, features, matrix);
 }
 
 static layerops_status make_bsr_linear_forward(struct maker *mk) {
   const struct bench_line *l = mk->line;
   layerops_bsr_linear_forward_args *a = &mk->call->args.bsr_linear_forward;
-  if (l->block < 1 || l->n % l->block || l->k % l->block || l->n / l->block > INT32_MAX ||
-      l->k / l->block > INT32_MAX || l->blocks > INT32_MAX ||
-      l->blocks > l->n / l->block * (l->k / l->block))
-    return LAYEROPS_ERROR_INVALID;
-  int32_t *row_start = calloc((size_t)(l->n / l->block) + 1, sizeof *row_start);
-  int32_t *column = calloc((size_t)l->blocks + 1, sizeof *column);
-  layerops_status status =
-      row_start && column ? spread_blocks(mk, row_start, column) : LAYEROPS_ERROR_OUT_OF_MEMORY;
-  free(row_start);
-  free(column);
-  TRY(status);
+  TRY(make_blocks(mk));
   a->w = mk->call->bsr;
   a->activation = l->activation;
-  TRY(input(mk, l->type, 1, l->m, l->k, &a->x));
-  return output(mk, l->out, l->m, l->n, &a->y);
+  a->layout = by_features(l) ? LAYEROPS_FEATURES_BY_ROW : LAYEROPS_SAMPLES_BY_ROW;
+  if (l->gate) TRY(input(mk, LAYEROPS_F32, 1, 1, l->blocks, &a->gate));
+  TRY(samples_in(mk, l->k, &a->x));
+  return samples_out(mk, l->out, l->n, &a->y);
+}
+
+static layerops_status make_bsr_linear_backward(struct maker *mk) {
+  const struct bench_line *l = mk->line;
+  layerops_bsr_linear_backward_args *a = &mk->call->args.bsr_linear_backward;
+  const bool dw = strchr(l->wants, 'w') != NULL, dgate = strchr(l->wants, 'g') != NULL;
+  TRY(make_blocks(mk));
+  a->w = mk->call->bsr;
+  a->layout = by_features(l) ? LAYEROPS_FEATURES_BY_ROW : LAYEROPS_SAMPLES_BY_ROW;
+  if (l->gate) TRY(input(mk, LAYEROPS_F32, 1, 1, l->blocks, &a->gate));
+  TRY(samples_in(mk, l->n, &a->dy));
+  if (strchr(l->wants, 'x')) {
+    a->dx_activation = l->activation;
+    if (l->activation != LAYEROPS_IDENTITY) TRY(samples_in(mk, l->k, &a->dx_saved));
+    TRY(samples_out(mk, dw ? l->type : l->out, l->k, &a->dx));
+  }
+  if (dw || dgate) TRY(samples_in(mk, l->k, &a->x));
+  if (dw) TRY(output(mk, l->out, l->blocks * l->block, width_of(l), &a->dw));
+  if (dgate) TRY(output(mk, LAYEROPS_F32, 1, l->blocks, &a->dgate));
+  if (strchr(l->wants, 'b')) TRY(output(mk, l->type, 1, l->n, &a->dbias));
+  return l->wants[0] ? LAYEROPS_OK : samples_out(mk, l->type, l->n, &a->dz);
 }
 
 layerops_status bench_line_call(layerops_context *ctx, const struct bench_line *line,
@@ -393,7 +457,6 @@ static const struct {
 } shapes[LAYEROPS_OP_COUNT] = {
     [LAYEROPS_OP_gemm] = {1, 1, 0, 1, 0, 0},
     [LAYEROPS_OP_linear_forward] = {1, 1, 0, 1, 0, 0},
-    [LAYEROPS_OP_bsr_linear_forward] = {1, 0, 0, 1, 0, 0},
     [LAYEROPS_OP_activation_forward] = {0, 0, 1, 1, 0, 1},
     [LAYEROPS_OP_activation_backward] = {0, 0, 2, 1, 0, 2},
     [LAYEROPS_OP_softmax] = {0, 0, 1, 1, 0, 4},
@@ -416,20 +479,39 @@ static void backward_work(const struct bench_line *l, double *flops, double *byt
   *bytes = size * (m * n + (dx + dw) * (m * k + n * k));
 }
 
+/* The same with the kept blocks for W; a gradient of gates is one of weights that is not stored. */
+static void sparse_work(const struct bench_line *l, double *flops, double *bytes) {
+  const double m = (double)l->m, n = (double)l->n, k = (double)l->k;
+  const double weights = (double)(l->block * width_of(l)) * (double)l->blocks;
+  const double size = (double)layerops_type_size(l->type);
+  const double w_size = (double)layerops_type_size(type_of_w(l));
+  const double out = (double)layerops_type_size(l->out);
+  const bool dx = strchr(l->wants, 'x') != NULL;
+  const bool dw = strchr(l->wants, 'w') || strchr(l->wants, 'g');
+  if (l->op == LAYEROPS_OP_bsr_linear_forward) {
+    *flops = 2 * m * weights;
+    *bytes = size * m * k + w_size * weights + out * m * n;
+    return;
+  }
+  *flops = 2.0 * (dx + dw) * m * weights;
+  *bytes = size * (m * n + (dx + dw) * (m * k + weights));
+}
+
 void bench_line_work(const struct bench_line *l, double *flops, double *bytes) {
   double m = (double)l->m, n = (double)l->n, k = (double)l->k, batch = (double)l->batch;
+  if (l->block) {
+    sparse_work(l, flops, bytes);
+    return;
+  }
   double size = (double)layerops_type_size(l->type), out = (double)layerops_type_size(l->out);
   double w_size = (double)layerops_type_size(type_of_w(l));
   if (l->op == LAYEROPS_OP_linear_backward) {
     backward_work(l, flops, bytes);
     return;
   }
-  double weights = (double)(l->block * l->block) * (double)l->blocks;
-  *flops = l->op == LAYEROPS_OP_bsr_linear_forward ? 2 * m * weights
-           : shapes[l->op].mk                      ? 2 * m * n * k * batch
-                                                   : shapes[l->op].flops * m * n;
+  *flops = shapes[l->op].mk ? 2 * m * n * k * batch : shapes[l->op].flops * m * n;
   *bytes = batch * (size * (shapes[l->op].mk * m * k + shapes[l->op].mn * m * n) +
                     w_size * shapes[l->op].nk * n * k + out * shapes[l->op].out * m * n +
                     4 * shapes[l->op].f32 * m * n) +
-           size * weights + (l->momentum ? 8 * m * n : 0);
+           (l->momentum ? 8 * m * n : 0);
 }

@@ -12,11 +12,12 @@ struct bench_line {
   int64_t m, n, k, batch;
   layerops_type type, out, w; /* w: 0 where it follows from type */
   char trans[4];              /* "nt": A as it is, B transposed */
-  char wants[8];              /* of linear_backward: any of x, w, b */
+  char wants[8];              /* of backward passes: any of x, w, b, g */
+  char layout[16];            /* "features" by row; else samples */
   char truth[16];
   layerops_activation activation;
-  int64_t block, blocks, log, packed, fast_accum;
-  bool momentum; /* no line tells it */
+  int64_t block, width, blocks, gate, log, packed, fast_accum; /* width: 0 where it is block */
+  bool momentum;                                               /* no line tells it */
 };
 
 /* False: the first thing in the line that is not understood, in why. */

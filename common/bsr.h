@@ -52,7 +52,8 @@ layerops_status lo_bsr_check_numbers(const char *function, const char *choice,
                                      const lo_bsr_number *numbers, size_t count);
 
 /* What the kernels serve that know no other: UNSUPPORTED in words for the rest. */
-layerops_status lo_bsr_whole_squares(const layerops_context *ctx, const layerops_bsr *w);
+layerops_status lo_bsr_plain(const layerops_context *ctx,
+                             const layerops_bsr_linear_forward_args *args);
 
 /* ---- common/bsr_mask.c ---- */
 

@@ -60,11 +60,13 @@ static double now(void) {
 /* What a product of two types, or of 8-bit floats, adds to the line. (Integers have W of i8.) */
 static void describe_product(const lo_call *call, char *w, char *fast, size_t size) {
   w[0] = fast[0] = 0;
-  const bool gemm = call->op == LAYEROPS_OP_gemm;
-  if (!gemm && call->op != LAYEROPS_OP_linear_forward) return;
-  const uint32_t flags = gemm ? call->args.gemm.flags : call->args.linear_forward.flags;
+  const bool gemm = call->op == LAYEROPS_OP_gemm, linear = call->op == LAYEROPS_OP_linear_forward;
+  if (!gemm && !linear && call->op != LAYEROPS_OP_bsr_linear_forward) return;
   if (call->second_type != call->type && !lo_is_int8(call->type))
     snprintf(w, size, " w=%s", layerops_type_name(call->second_type));
+  const uint32_t flags = gemm     ? call->args.gemm.flags
+                         : linear ? call->args.linear_forward.flags
+                                  : 0;
   if (flags & LAYEROPS_FAST_ACCUM && lo_is_f8(call->type)) snprintf(fast, size, " fast_accum=1");
 }
 

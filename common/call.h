@@ -11,7 +11,7 @@ struct lo_call {
   double flops;
   layerops_type type, out_type;
   layerops_type second_type; /* as a backend is asked about it (common/backend.h) */
-  char detail[64];           /* further key=value pairs */
+  char detail[112];          /* further key=value pairs */
   union {
 #define LO_CALL_ARGS(name, number) layerops_##name##_args name;
     LAYEROPS_OP_LIST(LO_CALL_ARGS)

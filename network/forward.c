@@ -14,9 +14,22 @@ static layerops_status pack_layer(layerops_network *net, lo_layer *l) {
 layerops_status lo_network_pack(layerops_network *net, int64_t batches) {
   net->packed = net->ctx->backend->weights && (batches > 1 || !net->shown);
   if (!net->packed || (net->fresh && !net->shown)) return LAYEROPS_OK;
-  for (int64_t i = 0; i < net->layers; i++) LO_TRY(pack_layer(net, &net->layer[i]));
+  for (int64_t i = 0; i < net->layers; i++)
+    if (!net->layer[i].sparse) LO_TRY(pack_layer(net, &net->layer[i]));
   net->fresh = true;
   return LAYEROPS_OK;
+}
+
+static layerops_status sparse_forward(layerops_network *net, const layerops_bsr *w,
+                                      const layerops_linear_forward_args *a) {
+  const layerops_bsr_linear_forward_args args = {.x = a->x,
+                                                 .w = w,
+                                                 .bias = a->bias,
+                                                 .preact = a->preact,
+                                                 .y = a->y,
+                                                 .activation = a->activation,
+                                                 .slope = a->slope};
+  return layerops_bsr_linear_forward(net->ctx, &args);
 }
 
 layerops_status lo_network_forward(layerops_network *net, layerops_matrix x, layerops_matrix y,
@@ -36,7 +49,8 @@ layerops_status lo_network_forward(layerops_network *net, layerops_matrix x, lay
       args.preact = l->preact;
       args.preact.rows = x.rows;
     }
-    LO_TRY(layerops_linear_forward(net->ctx, &args));
+    LO_TRY(l->sparse ? sparse_forward(net, l->sparse, &args)
+                     : layerops_linear_forward(net->ctx, &args));
     x = args.y;
   }
   return LAYEROPS_OK;

@@ -9,6 +9,7 @@ library_parts += %D%/libnetwork.la
 	%D%/network.h \
 	%D%/permutation.c \
 	%D%/permutation.h \
+	%D%/prune.c \
 	%D%/replace_file.c \
 	%D%/replace_file.h \
 	%D%/result.c \
@@ -18,4 +19,6 @@ library_parts += %D%/libnetwork.la
 	%D%/safetensors_write.c \
 	%D%/samples.c \
 	%D%/store.c \
+	%D%/store.h \
+	%D%/store_sparse.c \
 	%D%/train.c

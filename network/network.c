@@ -45,38 +45,61 @@ static layerops_status check_args(lo_door *door, layerops_network_args *args) {
   return lo_door_value(door, "slope", &args->slope, 0.01, 0, 1e30);
 }
 
-static layerops_status place_parameters(lo_door *door, layerops_network *net) {
+static layerops_status place_dense(lo_door *door, layerops_network *net) {
   for (int64_t i = 0; i < net->layers; i++) {
     lo_layer *l = &net->layer[i];
     int64_t in = net->widths[i], out = net->widths[i + 1];
-    LO_TRY(place(door, &l->w, LAYEROPS_F32, out, in, &net->elements));
-    LO_TRY(place(door, &l->bias, LAYEROPS_F32, 1, out, &net->elements));
+    if (!l->sparse) LO_TRY(place(door, &l->w, LAYEROPS_F32, out, in, &net->dense));
+    LO_TRY(place(door, &l->bias, LAYEROPS_F32, 1, out, &net->dense));
     l->dw = l->w;
     l->dbias = l->bias;
   }
   return LAYEROPS_OK;
 }
 
-static layerops_status zeros(layerops_network *net, layerops_buffer **buffer) {
-  if (!*buffer) LO_TRY(layerops_buffer_create(net->ctx, net->elements * 4, buffer));
-  layerops_fill_args fill = {.y = lo_network_vector(net, *buffer)};
+static layerops_status place_sparse(lo_door *door, layerops_network *net) {
+  net->elements = net->dense;
+  for (int64_t i = 0; i < net->layers; i++) {
+    lo_layer *l = &net->layer[i];
+    if (!l->sparse) continue;
+    l->w = layerops_bsr_values(l->sparse);
+    LO_TRY(place(door, &l->dw, LAYEROPS_F32, l->w.rows, l->w.cols, &net->elements));
+    net->sparse_layers++;
+  }
+  return LAYEROPS_OK;
+}
+
+static layerops_status zeros(layerops_network *net, int64_t elements, layerops_buffer **buffer) {
+  if (!*buffer) LO_TRY(layerops_buffer_create(net->ctx, elements * 4, buffer));
+  layerops_fill_args fill = {.y = layerops_vector_f32(*buffer, elements)};
   return layerops_fill(net->ctx, &fill);
 }
 
 static layerops_status make_parameters(lo_door *door, layerops_network *net) {
-  LO_TRY(place_parameters(door, net));
-  LO_TRY(zeros(net, &net->parameters));
-  LO_TRY(zeros(net, &net->gradients));
+  LO_TRY(place_dense(door, net));
+  LO_TRY(place_sparse(door, net));
+  LO_TRY(zeros(net, net->dense, &net->parameters));
+  LO_TRY(zeros(net, net->elements, &net->gradients));
   for (int64_t i = 0; i < net->layers; i++) {
     lo_layer *l = &net->layer[i];
-    l->w.buffer = l->bias.buffer = net->parameters;
+    if (!l->sparse) l->w.buffer = net->parameters;
+    l->bias.buffer = net->parameters;
     l->dw.buffer = l->dbias.buffer = net->gradients;
   }
   return LAYEROPS_OK;
 }
 
+/* The weights become the network's, or are the caller's again. */
+static layerops_status take_sparse(lo_door *door, layerops_network *net,
+                                   layerops_bsr *const *sparse) {
+  for (int64_t i = 0; sparse && i < net->layers; i++) net->layer[i].sparse = sparse[i];
+  const layerops_status status = make_parameters(door, net);
+  for (int64_t i = 0; status != LAYEROPS_OK && i < net->layers; i++) net->layer[i].sparse = NULL;
+  return status;
+}
+
 layerops_status lo_network_new(lo_door *door, const layerops_network_args *user,
-                               layerops_network **network) {
+                               layerops_bsr *const *sparse, layerops_network **network) {
   layerops_network_args args = *user;
   LO_TRY(check_args(door, &args));
   layerops_network *net = calloc(1, sizeof *net);
@@ -96,7 +119,7 @@ layerops_status lo_network_new(lo_door *door, const layerops_network_args *user,
   net->loss = args.loss;
   net->slope = args.slope.value;
   net->seed = args.seed;
-  layerops_status status = make_parameters(door, net);
+  layerops_status status = take_sparse(door, net, sparse);
   if (status != LAYEROPS_OK) {
     layerops_network_destroy(net);
     return status;
@@ -145,7 +168,7 @@ layerops_status layerops_network_create_(layerops_context *ctx, const layerops_n
   LO_TRY(lo_door_enter(&door, ctx, "network_create"));
   LO_TRY(lo_not_recording(ctx, door.function));
   LO_TRY(lo_copy_args(door.function, &args, sizeof args, user, size));
-  LO_TRY(lo_network_new(&door, &args, &net));
+  LO_TRY(lo_network_new(&door, &args, NULL, &net));
   layerops_status status = initialise_all(net);
   if (status != LAYEROPS_OK) {
     layerops_network_destroy(net);
@@ -157,8 +180,10 @@ layerops_status layerops_network_create_(layerops_context *ctx, const layerops_n
 
 void layerops_network_destroy(layerops_network *net) {
   if (!net) return;
-  for (int64_t i = 0; net->layer && i < net->layers; i++)
+  for (int64_t i = 0; net->layer && i < net->layers; i++) {
     layerops_weights_destroy(net->layer[i].packed);
+    layerops_bsr_destroy(net->layer[i].sparse);
+  }
   layerops_buffer_destroy(net->parameters);
   layerops_buffer_destroy(net->gradients);
   for (int i = 0; i < LO_STATE_VECTORS; i++) layerops_buffer_destroy(net->state[i]);
@@ -172,15 +197,12 @@ void layerops_network_destroy(layerops_network *net) {
   free(net);
 }
 
-layerops_matrix lo_network_vector(const layerops_network *net, layerops_buffer *buffer) {
-  return layerops_vector_f32(buffer, net->elements);
-}
-
 layerops_status lo_network_state(layerops_network *net, int kind) {
   if (kind == net->state_kind) return LAYEROPS_OK;
   net->state_kind = LO_STATE_NONE; /* until all vectors are zero */
   net->state_steps = 0;
-  for (int i = 0; i < lo_state_kinds[kind].vectors; i++) LO_TRY(zeros(net, &net->state[i]));
+  for (int i = 0; i < lo_state_kinds[kind].vectors; i++)
+    LO_TRY(zeros(net, net->elements, &net->state[i]));
   net->state_kind = kind;
   return LAYEROPS_OK;
 }
@@ -266,14 +288,30 @@ layerops_status layerops_network_get_info_(const layerops_network *net, layerops
   return LAYEROPS_OK;
 }
 
+lo_layer *lo_network_at(const char *function, layerops_network *net, int64_t i) {
+  if (net && i >= 0 && i < net->layers) return &net->layer[i];
+  if (!net)
+    lo_fail(LAYEROPS_ERROR_INVALID, "%s: network is NULL", function);
+  else
+    lo_fail(LAYEROPS_ERROR_INVALID, "%s: i is %lld, but must lie in [0, %lld)", function,
+            (long long)i, (long long)net->layers);
+  return NULL;
+}
+
 layerops_status layerops_network_layer(layerops_network *net, int64_t i, layerops_matrix *w,
                                        layerops_matrix *bias) {
-  if (!net) return lo_fail(LAYEROPS_ERROR_INVALID, "network_layer: network is NULL");
-  if (i < 0 || i >= net->layers)
-    return lo_fail(LAYEROPS_ERROR_INVALID, "network_layer: i is %lld, but must lie in [0, %lld)",
-                   (long long)i, (long long)net->layers);
+  const lo_layer *l = lo_network_at("network_layer", net, i);
+  if (!l) return LAYEROPS_ERROR_INVALID;
   net->shown = true;
-  if (w) *w = net->layer[i].w;
-  if (bias) *bias = net->layer[i].bias;
+  if (w) *w = l->w;
+  if (bias) *bias = l->bias;
   return LAYEROPS_OK;
+}
+
+layerops_status layerops_network_sparse(layerops_network *net, int64_t i,
+                                        const layerops_bsr **sparse) {
+  if (!sparse) return lo_fail(LAYEROPS_ERROR_INVALID, "network_sparse: sparse is NULL");
+  const lo_layer *l = lo_network_at("network_sparse", net, i);
+  *sparse = l ? l->sparse : NULL;
+  return l ? LAYEROPS_OK : LAYEROPS_ERROR_INVALID;
 }

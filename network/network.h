@@ -1,8 +1,10 @@
 /* The inside of a network, and what its files share.
  *
- * All parameters lie in one buffer, each tensor at a multiple of 64 bytes, and gradients and the
- * optimizer's state have the same layout: an optimizer step is one call over one long vector. The
- * padding between tensors is 0 and has gradient 0, and nothing reads it. */
+ * All dense parameters lie in one buffer, each tensor at a multiple of 64 bytes, and gradients and
+ * the optimizer's state have the same layout: an optimizer step is one call over one long vector.
+ * The padding between tensors is 0 and has gradient 0, and nothing reads it. The kept blocks of a
+ * block-sparse layer have a buffer of their own, that of their layerops_bsr; gradients and state
+ * have room for them behind all the rest, and an optimizer step is one more call for each. */
 #ifndef LO_NETWORK_H
 #define LO_NETWORK_H
 
@@ -11,7 +13,10 @@
 #define LO_NETWORK_LAYERS 1000 /* at most: enough for any network that one would call shallow */
 
 typedef struct lo_layer {
-  layerops_matrix w, bias, dw, dbias;
+  layerops_bsr *sparse; /* block-sparse weights; NULL: dense */
+  layerops_matrix w;    /* [outputs, inputs]; of sparse weights the values */
+  layerops_matrix bias;
+  layerops_matrix dw, dbias; /* in the gradients; their offsets are those in any such vector */
   layerops_weights *packed;  /* w, where it is in use; NULL before */
   layerops_matrix y, preact; /* of a batch, with as many rows as the network has reserved */
 } lo_layer;
@@ -46,7 +51,9 @@ struct layerops_network {
   int64_t position; /* samples of the current epoch that are done, */
   int64_t samples;  /* out of this many */
 
-  int64_t elements; /* of the parameters, padding included */
+  int64_t sparse_layers;
+  int64_t dense;    /* elements of the parameters, padding included */
+  int64_t elements; /* of vectors beside them, where values of sparse layers come behind */
   layerops_buffer *parameters, *gradients;
   bool shown;  /* the user has views of this buffer, and may change them at any time */
   bool fresh;  /* the packed weights are the weights of now, if nobody else changes them */
@@ -72,16 +79,18 @@ struct layerops_network {
   int32_t *order_host;
 };
 
-/* network.c: a network whose parameters are still 0. */
+/* network.c: a network whose dense parameters are still 0. sparse[i] are the weights of layer i, or
+ * NULL; they become the network's where this succeeds. sparse is NULL where all layers are dense.
+ */
 layerops_status lo_network_new(lo_door *door, const layerops_network_args *args,
-                               layerops_network **network);
+                               layerops_bsr *const *sparse, layerops_network **network);
 /* Memory for batches of `rows` samples, and for `steps` of them. */
 layerops_status lo_network_reserve(lo_door *door, layerops_network *net, int64_t rows,
                                    int64_t steps);
 /* The optimizer's state of a kind: as it is where the network has this kind already, else zeros. */
 layerops_status lo_network_state(layerops_network *net, int kind);
-/* The parameters, or a vector laid out like them. */
-layerops_matrix lo_network_vector(const layerops_network *net, layerops_buffer *buffer);
+/* Layer i, or NULL with an error that begins with `function`. */
+lo_layer *lo_network_at(const char *function, layerops_network *net, int64_t i);
 
 /* Samples of the caller's: views that the device can read. */
 typedef struct lo_samples {

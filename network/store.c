@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "network/network.h"
-#include "network/safetensors.h"
-
-#define NAME_SIZE 64
+#include "network/store.h"
 
 static const char *const loss_names[] = {
     [LAYEROPS_LOSS_CROSS_ENTROPY] = "cross-entropy", [LAYEROPS_LOSS_MSE] = "mse"};
@@ -46,9 +43,58 @@ static layerops_status make_vectors(const char *function, const layerops_network
   return LAYEROPS_OK;
 }
 
-static void tensor_name(char name[NAME_SIZE], const char *prefix, int64_t layer, const char *what) {
-  snprintf(name, NAME_SIZE, "%s%s%slayers.%lld.%s", prefix ? "optimizer." : "",
-           prefix ? prefix : "", prefix ? "." : "", (long long)layer, what);
+lo_store_name lo_store_name_of(const char *state, int64_t layer, const char *what) {
+  lo_store_name name;
+  snprintf(name.text, sizeof name.text, "%s%s%slayers.%lld.%s", state ? "optimizer." : "",
+           state ? state : "", state ? "." : "", (long long)layer, what);
+  return name;
+}
+
+/* The tensors that a layer has in each vector. */
+enum { WEIGHT, BIAS, LAYER_TENSORS };
+
+/* Their name, and shape; where it begins in the vector. */
+static int64_t describe(const layerops_network *net, int64_t layer, int which, const char *prefix,
+                        lo_store_name *name, lo_tensor *t) {
+  const lo_layer *l = &net->layer[layer];
+  const layerops_bsr *w = which == WEIGHT ? l->sparse : NULL;
+  *name = lo_store_name_of(prefix, layer,
+                           w                 ? "weight.values"
+                           : which == WEIGHT ? "weight"
+                                             : "bias");
+  *t = (lo_tensor){.name = name->text, .dtype = "F32", .rank = 1, .shape = {l->bias.cols}};
+  if (which == BIAS) return l->dbias.offset;
+  t->rank = w ? 3 : 2;
+  if (w)
+    memcpy(t->shape, (int64_t[]){w->count, w->height, w->width}, 3 * sizeof *t->shape);
+  else
+    memcpy(t->shape, (int64_t[]){l->w.rows, l->w.cols}, 2 * sizeof *t->shape);
+  return l->dw.offset;
+}
+
+/* A vector between the device and its copy: the parameters are in several buffers. */
+typedef layerops_status (*transfer)(layerops_context *ctx, layerops_buffer *buffer, float *host,
+                                    int64_t bytes);
+
+static layerops_status from_device(layerops_context *ctx, layerops_buffer *buffer, float *host,
+                                   int64_t bytes) {
+  return layerops_buffer_read(ctx, buffer, host, bytes);
+}
+
+static layerops_status to_device(layerops_context *ctx, layerops_buffer *buffer, float *host,
+                                 int64_t bytes) {
+  return layerops_buffer_write(ctx, buffer, host, bytes);
+}
+
+static layerops_status move_vectors(layerops_network *net, vectors *v, transfer move) {
+  for (int i = 1; i < v->count; i++)
+    LO_TRY(move(net->ctx, v->buffer[i], v->host[i], net->elements * 4));
+  for (int64_t i = 0; i < net->layers; i++) {
+    const lo_layer *l = &net->layer[i];
+    if (l->sparse)
+      LO_TRY(move(net->ctx, l->w.buffer, v->host[0] + l->dw.offset, l->w.rows * l->w.cols * 4));
+  }
+  return move(net->ctx, v->buffer[0], v->host[0], net->dense * 4);
 }
 
 /* ---- Metadata: numbers as text, the same in every locale ---- */
@@ -184,44 +230,53 @@ static layerops_status get_progress(const char *path, const lo_safetensors *file
 
 /* ---- Saving ---- */
 
-static void describe_tensor(lo_tensor *t, const char *name, const layerops_matrix *view, int rank,
-                            const float *host) {
-  *t = (lo_tensor){.name = name, .dtype = "F32", .rank = rank, .data = host + view->offset};
-  if (rank == 2) t->shape[0] = view->rows;
-  t->shape[rank - 1] = view->cols;
+/* How many tensors the file of a network has. */
+static int64_t tensor_count(const layerops_network *net, const vectors *v) {
+  return LAYER_TENSORS * net->layers * v->count + LO_STORE_ARRAYS * net->sparse_layers;
 }
 
+/* What tensors point to. */
+typedef struct tensor_memory {
+  lo_tensor *tensors;
+  lo_store_name *names;
+  int64_t (*sizes)[2]; /* of block-sparse layers */
+} tensor_memory;
+
 static layerops_status write_file(const layerops_network *net, const vectors *v, const char *path,
-                                  lo_tensor *tensors, char (*names)[NAME_SIZE]) {
+                                  const tensor_memory *m) {
   char text[KEYS][TEXT_SIZE];
   lo_metadata metadata[KEYS];
-  lo_safetensors file = {.tensors = tensors, .metadata = metadata, .metadata_count = KEYS};
+  lo_safetensors file = {.tensors = m->tensors, .metadata = metadata, .metadata_count = KEYS};
   LO_TRY(make_metadata(net, text));
   for (int i = 0; i < KEYS; i++) metadata[i] = (lo_metadata){keys[i], text[i]};
   for (int i = 0; i < v->count; i++)
-    for (int64_t l = 0; l < net->layers; l++) {
-      int64_t at = file.count;
-      tensor_name(names[at], v->prefix[i], l, "weight");
-      tensor_name(names[at + 1], v->prefix[i], l, "bias");
-      describe_tensor(&tensors[at], names[at], &net->layer[l].w, 2, v->host[i]);
-      describe_tensor(&tensors[at + 1], names[at + 1], &net->layer[l].bias, 1, v->host[i]);
-      file.count += 2;
-    }
+    for (int64_t l = 0; l < net->layers; l++)
+      for (int which = 0; which < LAYER_TENSORS; which++) {
+        lo_tensor *t = &m->tensors[file.count];
+        t->data = v->host[i] + describe(net, l, which, v->prefix[i], &m->names[file.count++], t);
+      }
+  for (int64_t l = 0; l < net->layers; l++) {
+    const layerops_bsr *w = net->layer[l].sparse;
+    if (!w) continue;
+    lo_store_sparse_arrays(w, l, m->sizes[l], &m->names[file.count], &m->tensors[file.count]);
+    file.count += LO_STORE_ARRAYS;
+  }
   return lo_safetensors_write(path, &file);
 }
 
-static layerops_status save(layerops_network *net, const vectors *v, const char *path) {
+static layerops_status save(layerops_network *net, vectors *v, const char *path) {
   LO_TRY(layerops_sync(net->ctx));
-  for (int i = 0; i < v->count; i++)
-    LO_TRY(layerops_buffer_read(net->ctx, v->buffer[i], v->host[i], net->elements * 4));
-  size_t count = 2 * (size_t)net->layers * (size_t)v->count;
-  lo_tensor *tensors = malloc(count * sizeof *tensors);
-  char(*names)[NAME_SIZE] = malloc(count * sizeof *names);
-  layerops_status status = tensors && names
-                               ? write_file(net, v, path, tensors, names)
+  LO_TRY(move_vectors(net, v, from_device));
+  const size_t count = (size_t)tensor_count(net, v);
+  const tensor_memory m = {.tensors = malloc(count * sizeof *m.tensors),
+                           .names = malloc(count * sizeof *m.names),
+                           .sizes = malloc((size_t)net->layers * sizeof *m.sizes)};
+  layerops_status status = m.tensors && m.names && m.sizes
+                               ? write_file(net, v, path, &m)
                                : lo_fail(LAYEROPS_ERROR_OUT_OF_MEMORY, "network_save: no memory");
-  free(tensors);
-  free(names);
+  free(m.tensors);
+  free(m.names);
+  free(m.sizes);
   return status;
 }
 
@@ -239,72 +294,113 @@ layerops_status layerops_network_save(layerops_network *net, const char *path) {
 
 /* ---- Loading ---- */
 
-/* The widths from the shapes of the weights, as far as they go. */
-static layerops_status get_widths(const char *path, const lo_safetensors *file, int64_t *widths,
-                                  int64_t *count) {
-  char name[NAME_SIZE];
-  const lo_tensor *t;
-  *count = 0;
+/* A network without parameters: what the file's tensors tell of its layers. */
+typedef struct layout {
+  int64_t count;                         /* of widths */
+  int64_t widths[LO_NETWORK_LAYERS + 1]; /* inputs, then each layer's outputs */
+  layerops_bsr *sparse[LO_NETWORK_LAYERS];
+} layout;
+
+static void free_sparse(layout *l) {
+  for (int64_t i = 0; i + 1 < l->count; i++) layerops_bsr_destroy(l->sparse[i]);
+}
+
+/* W's sizes, from its own shape or, where it is block-sparse, from the array that tells it. */
+static layerops_status get_size(const char *path, const lo_safetensors *file, int64_t layer,
+                                bool *found, bool *sparse, int64_t size[2]) {
+  const lo_store_name name = lo_store_name_of(NULL, layer, "weight");
+  const lo_tensor *t = lo_safetensors_find(file, name.text);
+  LO_TRY(lo_store_sparse_size(path, file, layer, sparse, size));
+  *found = t || *sparse;
+  if (!*found || *sparse) return LAYEROPS_OK;
+  if (t->rank != 2)
+    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s has %d dimensions, but must have 2", path,
+                   name.text, (int)t->rank);
+  memcpy(size, t->shape, 2 * sizeof *size);
+  return LAYEROPS_OK;
+}
+
+static layerops_status check_size(const char *path, const layout *l, int64_t layer,
+                                  const int64_t size[2]) {
+  const lo_store_name name = lo_store_name_of(NULL, layer, "weight");
+  if (layer == LO_NETWORK_LAYERS)
+    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: more than %d layers", path, LO_NETWORK_LAYERS);
+  for (int j = 0; j < 2; j++)
+    if (size[j] < 1) return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is empty", path, name.text);
+  if (layer > 0 && size[1] != l->widths[layer])
+    return lo_fail(LAYEROPS_ERROR_FORMAT,
+                   "%s: %s takes %lld inputs, but the layer before has %lld "
+                   "outputs",
+                   path, name.text, (long long)size[1], (long long)l->widths[layer]);
+  return LAYEROPS_OK;
+}
+
+/* The layers, as far as they go. On failure too, what was made is in *l. */
+static layerops_status get_layout(layerops_context *ctx, const char *path,
+                                  const lo_safetensors *file, layout *l) {
   for (int64_t i = 0;; i++) {
-    tensor_name(name, NULL, i, "weight");
-    if (!(t = lo_safetensors_find(file, name))) break;
-    if (i == LO_NETWORK_LAYERS)
-      return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: more than %d layers", path, LO_NETWORK_LAYERS);
-    if (t->rank != 2)
-      return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s has %d dimensions, but must have 2", path, name,
-                     (int)t->rank);
-    for (int j = 0; j < 2; j++)
-      if (t->shape[j] < 1) return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is empty", path, name);
-    if (i > 0 && t->shape[1] != widths[i])
-      return lo_fail(LAYEROPS_ERROR_FORMAT,
-                     "%s: %s takes %lld inputs, but the layer before has %lld "
-                     "outputs",
-                     path, name, (long long)t->shape[1], (long long)widths[i]);
-    widths[i] = t->shape[1];
-    widths[i + 1] = t->shape[0];
-    *count = i + 2;
+    bool found, sparse;
+    int64_t size[2];
+    LO_TRY(get_size(path, file, i, &found, &sparse, size));
+    if (!found) break;
+    LO_TRY(check_size(path, l, i, size));
+    l->sparse[i] = NULL;
+    if (sparse) LO_TRY(lo_store_sparse_pattern(ctx, path, file, i, size, &l->sparse[i]));
+    l->widths[i] = size[1];
+    l->widths[i + 1] = size[0];
+    l->count = i + 2;
   }
-  if (*count) return LAYEROPS_OK;
+  if (l->count) return LAYEROPS_OK;
   return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: layers.0.weight is missing: not a network of layerops",
                  path);
 }
 
-static layerops_status get_tensor(const char *path, const lo_safetensors *file, const char *name,
-                                  const layerops_matrix *view, int rank, float *host) {
-  const lo_tensor *t = lo_safetensors_find(file, name);
-  if (!t) return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is missing", path, name);
-  if (strcmp(t->dtype, "F32"))
-    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is %.20s, but must be F32", path, name, t->dtype);
-  bool fits = t->rank == rank && t->shape[rank - 1] == view->cols &&
-              (rank == 1 || t->shape[0] == view->rows);
-  if (!fits)
-    return lo_fail(LAYEROPS_ERROR_FORMAT,
-                   "%s: %s does not have the shape of its layer, %lld x %lld", path, name,
-                   (long long)view->rows, (long long)view->cols);
-  memcpy(host + view->offset, t->data, (size_t)t->bytes);
+static layerops_status get_tensor(const char *path, const lo_safetensors *file,
+                                  const lo_tensor *want, float *host) {
+  const lo_tensor *t = lo_safetensors_find(file, want->name);
+  if (!t) return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is missing", path, want->name);
+  if (strcmp(t->dtype, want->dtype))
+    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s is %.20s, but must be %s", path, want->name,
+                   t->dtype, want->dtype);
+  if (t->rank != want->rank || memcmp(t->shape, want->shape, (size_t)t->rank * sizeof *t->shape)) {
+    char shape[64] = "";
+    for (int i = 0, n = 0; i < want->rank; i++)
+      n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", i ? " x " : "",
+                    (long long)want->shape[i]);
+    return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s does not have the shape of its layer, %s", path,
+                   want->name, shape);
+  }
+  memcpy(host, t->data, (size_t)t->bytes);
+  return LAYEROPS_OK;
+}
+
+static layerops_status get_layer(const char *path, const lo_safetensors *file,
+                                 const layerops_network *net, int64_t layer, const char *prefix,
+                                 float *host) {
+  const layerops_bsr *w = net->layer[layer].sparse;
+  for (int which = 0; which < LAYER_TENSORS; which++) {
+    lo_store_name name;
+    lo_tensor want;
+    float *begin = host + describe(net, layer, which, prefix, &name, &want);
+    LO_TRY(get_tensor(path, file, &want, begin));
+    if (which == WEIGHT && w) lo_store_clear_outside(w, begin);
+  }
   return LAYEROPS_OK;
 }
 
 static layerops_status get_vectors(const char *path, const lo_safetensors *file,
                                    layerops_network *net, vectors *v) {
-  char name[NAME_SIZE];
-  int64_t expected = 2 * net->layers * v->count;
+  const int64_t expected = tensor_count(net, v);
   if (file->count != expected)
     return lo_fail(LAYEROPS_ERROR_FORMAT,
                    "%s: %lld tensors, but a network of %lld layers with "
                    "optimizer state \"%s\" has %lld",
                    path, (long long)file->count, (long long)net->layers,
                    lo_state_kinds[net->state_kind].name, (long long)expected);
-  for (int i = 0; i < v->count; i++) {
-    for (int64_t l = 0; l < net->layers; l++) {
-      tensor_name(name, v->prefix[i], l, "weight");
-      LO_TRY(get_tensor(path, file, name, &net->layer[l].w, 2, v->host[i]));
-      tensor_name(name, v->prefix[i], l, "bias");
-      LO_TRY(get_tensor(path, file, name, &net->layer[l].bias, 1, v->host[i]));
-    }
-    LO_TRY(layerops_buffer_write(net->ctx, v->buffer[i], v->host[i], net->elements * 4));
-  }
-  return LAYEROPS_OK;
+  for (int i = 0; i < v->count; i++)
+    for (int64_t l = 0; l < net->layers; l++)
+      LO_TRY(get_layer(path, file, net, l, v->prefix[i], v->host[i]));
+  return move_vectors(net, v, to_device);
 }
 
 static layerops_status fill(const char *path, const lo_safetensors *file, int state_kind,
@@ -318,14 +414,24 @@ static layerops_status fill(const char *path, const lo_safetensors *file, int st
   return status;
 }
 
+static layerops_status make(lo_door *door, const char *path, const lo_safetensors *file, layout *l,
+                            int *state_kind, layerops_network **network) {
+  layerops_network_args args = {.widths = l->widths};
+  LO_TRY(get_layout(door->ctx, path, file, l));
+  args.count = l->count;
+  LO_TRY(get_description(path, file, &args, state_kind));
+  return lo_network_new(door, &args, l->sparse, network);
+}
+
 static layerops_status load(lo_door *door, const char *path, const lo_safetensors *file,
                             layerops_network **network) {
-  int64_t widths[LO_NETWORK_LAYERS + 1];
-  layerops_network_args args = {.widths = widths};
+  layout l = {.count = 0};
   int state_kind = LO_STATE_NONE;
-  LO_TRY(get_widths(path, file, widths, &args.count));
-  LO_TRY(get_description(path, file, &args, &state_kind));
-  LO_TRY(lo_network_new(door, &args, network));
+  const layerops_status made = make(door, path, file, &l, &state_kind, network);
+  if (made != LAYEROPS_OK) {
+    free_sparse(&l);
+    return made;
+  }
   layerops_status status = fill(path, file, state_kind, *network);
   if (status == LAYEROPS_OK) return status;
   layerops_network_destroy(*network);

@@ -47,6 +47,13 @@ static layerops_status check_optimizer(lo_door *door, layerops_network_train_arg
   return lo_door_scalar(door, "epsilon", &a->epsilon, 1e-8);
 }
 
+/* A device that can only run such a network says so before it has done anything. */
+static layerops_status check_device(const layerops_network *net) {
+  if (!net->sparse_layers) return LAYEROPS_OK;
+  LO_TRY(layerops_supports(net->ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F32));
+  return layerops_supports(net->ctx, LAYEROPS_OP_bsr_linear_backward, LAYEROPS_F32);
+}
+
 static layerops_status check(lo_door *door, const layerops_network *net,
                              layerops_network_train_args *a) {
   if (a->batch < 1)
@@ -86,6 +93,20 @@ static layerops_status make_order(training *t) {
   return layerops_buffer_write(net->ctx, net->order, net->order_host, t->total * 4);
 }
 
+static layerops_status sparse_backward(layerops_network *net, const layerops_bsr *w,
+                                       const layerops_linear_backward_args *a) {
+  const layerops_bsr_linear_backward_args args = {.dy = a->dy,
+                                                  .x = a->x,
+                                                  .w = w,
+                                                  .dx = a->dx,
+                                                  .dx_saved = a->dx_saved,
+                                                  .dw = a->dw,
+                                                  .dbias = a->dbias,
+                                                  .dx_activation = a->dx_activation,
+                                                  .dx_slope = a->dx_slope};
+  return layerops_bsr_linear_backward(net->ctx, &args);
+}
+
 /* From the gradient at the last layer's output to those of all parameters. */
 static layerops_status backward(layerops_network *net, layerops_matrix x, layerops_matrix dy) {
   for (int64_t i = net->layers - 1; i >= 0; i--) {
@@ -107,28 +128,43 @@ static layerops_status backward(layerops_network *net, layerops_matrix x, layero
         args.dx_saved.rows = x.rows;
       }
     }
-    LO_TRY(layerops_linear_backward(net->ctx, &args));
+    LO_TRY(l->sparse ? sparse_backward(net, l->sparse, &args)
+                     : layerops_linear_backward(net->ctx, &args));
     dy = args.dx;
   }
   return LAYEROPS_OK;
 }
 
-static layerops_status sgd(training *t, layerops_matrix w, layerops_matrix g) {
+/* Elements of a vector beside the parameters. */
+typedef struct piece {
+  int64_t first, count;
+} piece;
+
+static layerops_matrix piece_of(layerops_buffer *buffer, piece p) {
+  layerops_matrix view = layerops_vector_f32(buffer, p.count);
+  view.offset = p.first;
+  return view;
+}
+
+static layerops_status sgd(training *t, layerops_matrix w, piece p) {
   layerops_network *net = t->net;
-  layerops_sgd_args args = {.w = w, .g = g, .lr = t->args.lr, .weight_decay = t->args.weight_decay};
+  layerops_sgd_args args = {.w = w,
+                            .g = piece_of(net->gradients, p),
+                            .lr = t->args.lr,
+                            .weight_decay = t->args.weight_decay};
   if (net->state_kind == LO_STATE_VELOCITY) {
-    args.velocity = lo_network_vector(net, net->state[0]);
+    args.velocity = piece_of(net->state[0], p);
     args.momentum = t->args.momentum;
   }
   return layerops_sgd(net->ctx, &args);
 }
 
-static layerops_status adam(training *t, layerops_matrix w, layerops_matrix g) {
+static layerops_status adam(training *t, layerops_matrix w, piece p) {
   layerops_network *net = t->net;
   layerops_adam_args args = {.w = w,
-                             .g = g,
-                             .m = lo_network_vector(net, net->state[0]),
-                             .v = lo_network_vector(net, net->state[1]),
+                             .g = piece_of(net->gradients, p),
+                             .m = piece_of(net->state[0], p),
+                             .v = piece_of(net->state[1], p),
                              .lr = t->args.lr,
                              .beta1 = t->args.beta1,
                              .beta2 = t->args.beta2,
@@ -137,6 +173,22 @@ static layerops_status adam(training *t, layerops_matrix w, layerops_matrix g) {
                              .step = layerops_value((double)net->state_steps + 1),
                              .decoupled = t->args.optimizer == LAYEROPS_OPTIMIZER_ADAMW};
   return layerops_adam(net->ctx, &args);
+}
+
+static layerops_status update(training *t, layerops_buffer *parameters, piece p) {
+  const layerops_matrix w = layerops_vector_f32(parameters, p.count);
+  return t->args.optimizer == LAYEROPS_OPTIMIZER_SGD ? sgd(t, w, p) : adam(t, w, p);
+}
+
+/* The dense parameters in one call, and each sparse layer's values in one. */
+static layerops_status update_all(training *t) {
+  const layerops_network *net = t->net;
+  LO_TRY(update(t, net->parameters, (piece){0, net->dense}));
+  for (int64_t i = 0; i < net->layers; i++) {
+    const lo_layer *l = &net->layer[i];
+    if (l->sparse) LO_TRY(update(t, l->w.buffer, (piece){l->dw.offset, l->dw.rows * l->dw.cols}));
+  }
+  return LAYEROPS_OK;
 }
 
 static int state_kind(const layerops_network_train_args *a) {
@@ -154,9 +206,7 @@ static layerops_status one_step(training *t, int64_t step) {
   LO_TRY(lo_network_forward(net, batch.x, y, true));
   LO_TRY(lo_network_loss(net, &batch, y, step, true));
   LO_TRY(backward(net, batch.x, y));
-  layerops_matrix w = lo_network_vector(net, net->parameters);
-  layerops_matrix g = lo_network_vector(net, net->gradients);
-  LO_TRY(t->args.optimizer == LAYEROPS_OPTIMIZER_SGD ? sgd(t, w, g) : adam(t, w, g));
+  LO_TRY(update_all(t));
   net->state_steps++;
   net->steps++;
   net->position += rows;
@@ -194,11 +244,11 @@ static void advance(training *t, int64_t steps) {
   net->position += samples < left ? samples : left;
 }
 
-/* The epoch as one call of the backend's, where it has one that accepts it. */
+/* The epoch as one call of the backend's, where it has one that accepts it: of dense layers. */
 static layerops_status fused_epoch(training *t, lo_door *door, bool *taken, bool *stopped) {
   layerops_network *net = t->net;
   layerops_context *ctx = net->ctx;
-  if (!ctx->backend->train_epoch || !t->steps) return LAYEROPS_OK;
+  if (!ctx->backend->train_epoch || !t->steps || net->sparse_layers) return LAYEROPS_OK;
   lo_epoch_layer *layer = malloc((size_t)net->layers * sizeof *layer);
   if (!layer) return lo_door_refuse(door, LAYEROPS_ERROR_OUT_OF_MEMORY, "no memory");
   for (int64_t i = 0; i < net->layers; i++)
@@ -271,6 +321,7 @@ layerops_status layerops_network_train_(layerops_network *net,
   LO_TRY(lo_not_recording(net->ctx, door.function));
   LO_TRY(lo_copy_args(door.function, &t.args, sizeof t.args, user, size));
   LO_TRY(check(&door, net, &t.args));
+  LO_TRY(check_device(net));
   t.samples = (lo_samples){.x = t.args.x, .labels = t.args.labels, .targets = t.args.targets};
   LO_TRY(lo_samples_open(&door, net, &t.samples));
   t.total = t.samples.x.rows;

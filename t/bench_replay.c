@@ -62,6 +62,17 @@ static const struct {
     {"bsr_linear_forward",
      "m=4 n=32 k=64 batch=1 type=f32 out=f32 block=16 blocks=5 activation=relu", 10240,
      4 * (256 + 128) + 4 * 5 * 256},
+    {"bsr_linear_forward",
+     "m=4 n=30 k=61 batch=1 type=f16 w=i8 out=f32 block=8 width=16 blocks=5 activation=relu "
+     "layout=features gate=1",
+     5120, 2 * 244 + 5 * 128 + 4 * 120},
+    {"bsr_linear_backward",
+     "m=4 n=32 k=64 batch=1 type=f32 out=f32 wants=xwbg block=8 blocks=5 activation=relu gate=1",
+     5120, 4 * (128 + 2 * (256 + 320))},
+    {"bsr_linear_backward",
+     "m=4 n=31 k=64 batch=1 type=f32 out=f32 wants=w block=8 width=4 blocks=5 activation=none "
+     "layout=features",
+     1280, 4 * (124 + 256 + 160)},
 };
 
 static char printed[1024];
@@ -147,8 +158,8 @@ static void test_wrong_lines(void) {
 /* Lines that can be read but not repeated. */
 static const char *const refused[] = {
     "layerops: bsr_linear_forward device=reference m=1 n=32 k=32 type=f32 out=f32 block=0 blocks=1",
-    "layerops: bsr_linear_forward device=reference m=1 n=33 k=32 type=f32 out=f32 block=16 "
-    "blocks=1",
+    "layerops: bsr_linear_backward device=reference m=1 n=33 k=32 type=f32 out=f32 block=16 "
+    "blocks=7",
     "layerops: bsr_linear_forward device=reference m=1 n=32 k=32 type=f32 out=f32 block=16 "
     "blocks=5",
     "layerops: fill device=reference m=1099511627776 n=1099511627776 type=f32 out=f32",

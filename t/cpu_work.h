@@ -199,12 +199,30 @@ static inline void work_bsr(layerops_context *ctx, work *w, int64_t block) {
                             .values = work_f32(w, row_start[ROWS] * block, block).host,
                             .type = LAYEROPS_F32};
   work_check(w, layerops_bsr_create(ctx, &args, &bsr));
-  layerops_bsr_linear_forward_args linear = {.x = work_f32(w, 200, COLUMNS * block),
-                                             .w = bsr,
-                                             .bias = work_f32(w, 1, ROWS * block),
-                                             .y = work_output(w, LAYEROPS_F32, 200, ROWS * block),
-                                             .activation = LAYEROPS_SIGMOID};
-  work_check(w, layerops_bsr_linear_forward(ctx, &linear));
+  const int64_t n = ROWS * block, k = COLUMNS * block;
+  for (int few = 0; few < 2; few++) {
+    const int64_t m = few ? 5 : 200;
+    layerops_bsr_linear_forward_args linear = {.x = work_f32(w, m, k),
+                                               .w = bsr,
+                                               .bias = work_f32(w, 1, n),
+                                               .y = work_output(w, LAYEROPS_F32, m, n),
+                                               .activation = LAYEROPS_SIGMOID};
+    work_check(w, layerops_bsr_linear_forward(ctx, &linear));
+  }
+  for (int32_t layout = 0; layout < 2; layout++) {
+    layerops_bsr_linear_backward_args back = {
+        .dy = layout ? work_f32(w, n, 200) : work_f32(w, 200, n),
+        .x = layout ? work_f32(w, k, 200) : work_f32(w, 200, k),
+        .w = bsr,
+        .gate = work_f32(w, 1, row_start[ROWS]),
+        .dx = work_output(w, LAYEROPS_F32, layout ? k : 200, layout ? 200 : k),
+        .dw = work_f32(w, row_start[ROWS] * block, block),
+        .dbias = work_f32(w, 1, n),
+        .dgate = work_f32(w, 1, row_start[ROWS]),
+        .beta = layerops_value(1),
+        .layout = layout};
+    work_check(w, layerops_bsr_linear_backward(ctx, &back));
+  }
   layerops_bsr_destroy(bsr);
 }
 
@@ -225,6 +243,7 @@ static inline work work_run(layerops_context *ctx) {
   work_backward(ctx, &w, LAYEROPS_BF16);
   work_rows(ctx, &w);
   work_elements(ctx, &w);
+  work_bsr(ctx, &w, 8);
   work_bsr(ctx, &w, 16);
   work_bsr(ctx, &w, 32);
   return w;

@@ -564,6 +564,48 @@ static layerops_bsr_linear_forward_args valid_bsr_linear_forward(void) {
   return (layerops_bsr_linear_forward_args){.x = view(in, 2, 16), .w = w, .y = view(out, 2, 16)};
 }
 
+static layerops_bsr_linear_backward_args valid_bsr_linear_backward(void) {
+  return (layerops_bsr_linear_backward_args){.dy = view(in, 2, 16),
+                                             .x = view(in, 2, 16),
+                                             .w = valid_bsr_linear_forward().w,
+                                             .saved = view(in, 2, 16),
+                                             .dx = view(out, 2, 16),
+                                             .dx_saved = view(in, 2, 16),
+                                             .dw = view(third, 16, 16),
+                                             .activation = LAYEROPS_RELU,
+                                             .dx_activation = LAYEROPS_RELU};
+}
+
+static void test_bsr_linear_backward(void) {
+  const layerops_matrix none = {0};
+  VALID(bsr_linear_backward);
+  REFUSED(bsr_linear_backward, a.w = NULL, INVALID, "w is needed");
+  REFUSED(bsr_linear_backward, a.dy = none, INVALID, "dy is needed");
+  REFUSED(bsr_linear_backward, a.dy.type = LAYEROPS_I8, UNSUPPORTED, "dy is i8");
+  REFUSED(bsr_linear_backward, a.dy.type = LAYEROPS_F16, UNSUPPORTED, "w is f32", "f16");
+  REFUSED(bsr_linear_backward, a.dy.cols = 15, INVALID, "dy is 2 x 15", "2 x 16");
+  REFUSED(bsr_linear_backward, a.x = none, INVALID, "x is needed");
+  REFUSED(bsr_linear_backward, a.x.rows = 1, INVALID, "x is 1 x 16", "2 x 16");
+  REFUSED(bsr_linear_backward, a.saved = none, INVALID, "saved is needed");
+  REFUSED(bsr_linear_backward, a.dx_saved = none, INVALID, "dx_saved is needed");
+  REFUSED(bsr_linear_backward, a.dx = none, INVALID, "dx_activation is set, but dx is absent");
+  REFUSED(bsr_linear_backward, a.dx = a.dw = none; a.dx_activation = LAYEROPS_IDENTITY, INVALID,
+                                                   "dz, dx, dw, dbias and dgate are all absent");
+  REFUSED(bsr_linear_backward, a.dw.rows = 8, INVALID, "dw is 8 x 16", "16 x 16");
+  REFUSED(bsr_linear_backward, a.dbias = view(third, 1, 15), INVALID, "dbias is 1 x 15", "1 x 16");
+  REFUSED(bsr_linear_backward, a.gate = view(in, 1, 2), INVALID, "gate is 1 x 2", "1 x 1");
+  REFUSED(bsr_linear_backward, a.dgate = view(in, 1, 2), INVALID, "dgate is 1 x 2", "1 x 1");
+  REFUSED(bsr_linear_backward, a.dz = view(third, 2, 16);
+          a.dz.type = LAYEROPS_F16, UNSUPPORTED, "dz is f16");
+  REFUSED(bsr_linear_backward, a.dw = layerops_bsr_values(a.w), ALIAS, "w", "dw");
+  REFUSED(bsr_linear_backward, a.dw = view(out, 16, 16), ALIAS, "dx", "dw");
+  REFUSED(bsr_linear_backward, a.slope = layerops_value(-1), INVALID, "slope is -1");
+  REFUSED(bsr_linear_backward, a.layout = 2, INVALID, "layout is 2");
+  REFUSED(bsr_linear_backward, a.flags = 1u << 31, UNSUPPORTED, "flags is 0x80000000");
+  REFUSED(bsr_linear_backward, a.dgate = view(out, 1, 1);
+          a.dgate.type = 0, INVALID, "dgate is needed, but is without a type");
+}
+
 static void test_bsr(void) {
   static const int32_t start[] = {0, 1, 2}, column[] = {0, 1};
   layerops_bsr_args good = {.rows = 32,
@@ -616,7 +658,17 @@ static void test_bsr(void) {
   VALID(bsr_linear_forward);
   REFUSED(bsr_linear_forward, a.w = NULL, INVALID, "w is needed");
   REFUSED(bsr_linear_forward, a.x.cols = 15, INVALID, "x is 2 x 15", "2 x 16");
-  REFUSED(bsr_linear_forward, a.x.type = LAYEROPS_F16, UNSUPPORTED, "x is f16");
+  REFUSED(bsr_linear_forward, a.x.type = LAYEROPS_I8, UNSUPPORTED, "x is i8", "f32, f16, bf16");
+  REFUSED(bsr_linear_forward, a.x.type = LAYEROPS_F16, UNSUPPORTED, "w is f32", "f16, i8");
+  REFUSED(bsr_linear_forward, a.layout = 2, INVALID, "layout is 2");
+  REFUSED(bsr_linear_forward, a.layout = LAYEROPS_FEATURES_BY_ROW, INVALID, "x is 2 x 16");
+  REFUSED(bsr_linear_forward, a.gate = view(in, 1, 2), INVALID, "gate is 1 x 2", "1 x 1");
+  REFUSED(bsr_linear_forward, a.gate = view(in, 1, 1);
+          a.gate.type = LAYEROPS_F16, UNSUPPORTED, "gate is f16");
+  REFUSED(bsr_linear_forward, a.y = layerops_bsr_values(a.w), INVALID, "y is 16 x 16");
+  REFUSED(bsr_linear_forward, a.x = view(in, 16, 16);
+          a.y = layerops_bsr_values(a.w), ALIAS, "y overlaps w");
+  REFUSED(bsr_linear_forward, a.reserved = 1, UNSUPPORTED, "reserved is 1");
   REFUSED(bsr_linear_forward, a.bias = view(in, 1, 15), INVALID, "bias is 1 x 15", "1 x 16");
   REFUSED(bsr_linear_forward, a.y = view(in, 2, 16), ALIAS, "y overlaps x");
   layerops_bsr_linear_forward_args a = valid_bsr_linear_forward();
@@ -624,6 +676,7 @@ static void test_bsr(void) {
   refused("bsr_linear_forward: w of another device", "bsr_linear_forward",
           layerops_bsr_linear_forward(other, &a), LAYEROPS_ERROR_INVALID,
           LIST("w is on cpu", "reference"));
+  test_bsr_linear_backward();
   layerops_bsr_destroy((layerops_bsr *)a.w);
 }
 

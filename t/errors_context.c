@@ -61,7 +61,11 @@ static void test_contexts(void) {
   GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, 0), INVALID, "unknown type 0");
   GETS(layerops_supports(ctx, LAYEROPS_OP_gemm, LAYEROPS_I32), UNSUPPORTED, "gemm", "i32");
   GETS(layerops_supports(ctx, LAYEROPS_OP_softmax, LAYEROPS_I8), UNSUPPORTED, "softmax", "i8");
-  GETS(layerops_supports(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F16), UNSUPPORTED, "f16");
+  GETS(layerops_supports(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_U8), UNSUPPORTED, "u8");
+  GETS(layerops_supports_pair(ctx, LAYEROPS_OP_bsr_linear_forward, LAYEROPS_F16, LAYEROPS_BF16),
+       UNSUPPORTED, "bf16");
+  GETS(layerops_supports_pair(ctx, LAYEROPS_OP_bsr_linear_backward, LAYEROPS_F32, LAYEROPS_I8),
+       UNSUPPORTED, "i8");
   GETS(layerops_supports_pair(ctx, LAYEROPS_OP_gemm, LAYEROPS_F16, 9), INVALID, "unknown type 9");
   GETS(layerops_supports_pair(ctx, LAYEROPS_OP_linear_forward, LAYEROPS_F32, LAYEROPS_I8),
        UNSUPPORTED, "i8 with f32; supported: f32");

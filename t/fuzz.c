@@ -6,15 +6,18 @@
 #include <time.h>
 
 #include "common/philox.h"
+#include <layerops/layerops.h>
+
 #include "network/safetensors.h"
 #include "t/scratch.h"
 #include "t/tap.h"
 #include "tools/dataset.h"
 
 #define ROUNDS  2000
-#define LARGEST 4096
+#define LARGEST 8192
 
 static uint64_t seed;
+static layerops_context *ctx;
 
 /* Word `n` of this file's round. */
 static uint32_t draw(uint32_t file, uint32_t round, uint32_t n) {
@@ -24,8 +27,8 @@ static uint32_t draw(uint32_t file, uint32_t round, uint32_t n) {
 }
 
 /* One of the ways in which files go wrong; returns the new size. */
-static size_t damage(unsigned char *data, size_t size, uint32_t kind, uint32_t place,
-                     uint32_t value) {
+static size_t damage(unsigned char *data, size_t size, size_t largest, uint32_t kind,
+                     uint32_t place, uint32_t value) {
   static const unsigned char telling[] = {0,   1,   0x7f, 0x80, 0xff, '0',
                                           '9', '-', ',',  '"',  '\n', '}'};
   size_t at = size ? place % size : 0, n = size ? value % (size - at) + 1 : 0;
@@ -45,12 +48,12 @@ static size_t damage(unsigned char *data, size_t size, uint32_t kind, uint32_t p
     memmove(data + at, data + at + n, size - at - n);
     return size - n;
   case 5: /* inserted */
-    if (size == LARGEST) return size;
+    if (size == largest) return size;
     memmove(data + at + 1, data + at, size - at);
     data[at] = telling[value % sizeof telling];
     return size + 1;
   default: /* a stretch twice */
-    if (n > LARGEST - size) n = LARGEST - size;
+    if (n > largest - size) n = largest - size;
     memmove(data + at + n, data + at, size - at);
     return size + n;
   }
@@ -97,9 +100,55 @@ static const char *try_safetensors(const char *name, int *accepted) {
   return wrong;
 }
 
+/* The pattern is one that kernels may follow. */
+static const char *check_sparse(const layerops_bsr *sparse) {
+  layerops_bsr_info w;
+  if (!sparse) return NULL;
+  if (layerops_bsr_describe(sparse, &w)) return "no pattern";
+  if (w.row_start[0] || w.row_start[w.block_rows] != w.count) return "wrong ends of row_start";
+  for (int64_t r = 0; r < w.block_rows; r++)
+    for (int64_t i = w.row_start[r]; i < w.row_start[r + 1]; i++)
+      if (w.column[i] < 0 || w.column[i] >= w.block_cols ||
+          (i > w.row_start[r] && w.column[i] <= w.column[i - 1]))
+        return "a column that is out of range or order";
+  return NULL;
+}
+
+/* A sample goes through it; it can be saved. */
+static const char *check_network(layerops_network *net) {
+  static const float in[LARGEST];
+  static float out[LARGEST];
+  layerops_network_info info;
+  const char *wrong = NULL;
+  if (layerops_network_get_info(net, &info)) return "no description";
+  for (int64_t i = 0; i + 1 < info.count && !wrong; i++) {
+    const layerops_bsr *sparse;
+    wrong = layerops_network_sparse(net, i, &sparse) ? "no layer" : check_sparse(sparse);
+  }
+  const int64_t inputs = info.widths[0], outputs = info.widths[info.count - 1];
+  if (wrong || inputs > LARGEST || outputs > LARGEST) return wrong;
+  const layerops_matrix x = layerops_host_matrix(in, LAYEROPS_F32, 1, inputs);
+  const layerops_matrix y = layerops_host_matrix(out, LAYEROPS_F32, 1, outputs);
+  if (layerops_network_predict(net, &x, &y)) return "no prediction";
+  return layerops_network_save(net, scratch_path("saved")) ? "cannot be saved" : NULL;
+}
+
+static const char *try_network(const char *name, int *accepted) {
+  layerops_network *net;
+  if (layerops_network_load(ctx, scratch_path(name), &net))
+    return net ? "a network in spite of the error" : NULL;
+  ++*accepted;
+  const char *wrong = check_network(net);
+  if (wrong) diag("%s", layerops_last_error());
+  layerops_network_destroy(net);
+  return wrong;
+}
+
 typedef const char *(*reader)(const char *name, int *accepted);
 
-static void fuzz(uint32_t file, const char *damaged, const char *opened, reader try) {
+/* The first `from` bytes stay as they are. */
+static void fuzz_behind(size_t from, uint32_t file, const char *damaged, const char *opened,
+                        reader try) {
   unsigned char data[LARGEST];
   size_t size;
   unsigned char *valid = scratch_read(damaged, &size);
@@ -107,18 +156,22 @@ static void fuzz(uint32_t file, const char *damaged, const char *opened, reader 
   const char *wrong = try(opened, &whole);
   uint32_t round = 0;
   for (; round < ROUNDS && !wrong; round++) {
-    size_t n = size;
+    size_t n = size - from;
     memcpy(data, valid, size);
     for (uint32_t i = 0; i <= draw(file, round, 0) % 3; i++)
-      n = damage(data, n, draw(file, round, 3 * i + 1), draw(file, round, 3 * i + 2),
-                 draw(file, round, 3 * i + 3));
-    scratch_write(damaged, data, n);
+      n = damage(data + from, n, LARGEST - from, draw(file, round, 3 * i + 1),
+                 draw(file, round, 3 * i + 2), draw(file, round, 3 * i + 3));
+    scratch_write(damaged, data, from + n);
     wrong = try(opened, &accepted);
   }
   ok(!wrong && whole == 1, "%s: %d damaged files, %d of them still valid", damaged, ROUNDS,
      accepted);
   if (wrong) diag("round %u: %s", round, wrong);
   free(valid);
+}
+
+static void fuzz(uint32_t file, const char *damaged, const char *opened, reader try) {
+  fuzz_behind(0, file, damaged, opened, try);
 }
 
 #define IMAGES     "\0\0\x08\3\0\0\0\3\0\0\0\2\0\0\0\2\0\1\2\3\xff\xfe\x80\x7f\4\5\6\7"
@@ -145,6 +198,24 @@ static void make_files(void) {
                        &(lo_safetensors){tensors, 2, &metadata, 1, NULL, NULL});
 }
 
+/* Two layers, in blocks that stand out. Returns where the data begin. */
+static size_t make_network(const char *name) {
+  const int64_t widths[] = {10, 9, 3};
+  layerops_network_args args = {.widths = widths, .count = 3, .activation = LAYEROPS_RELU};
+  layerops_network_prune_args prune = {.count = 2, .block = 4, .width = 8, .density = 0.7};
+  layerops_network *net = NULL;
+  size_t size;
+  uint64_t header = 0;
+  ok(!layerops_network_create(ctx, &args, &net) && !layerops_network_prune(net, &prune) &&
+         !layerops_network_save(net, scratch_path(name)),
+     "%s: a network is pruned and saved", name);
+  layerops_network_destroy(net);
+  unsigned char *data = scratch_read(name, &size);
+  if (data) memcpy(&header, data, sizeof header);
+  free(data);
+  return sizeof header + (size_t)header;
+}
+
 int main(void) {
   const char *asked = getenv("LAYEROPS_TEST_SEED");
   seed = asked ? strtoull(asked, NULL, 0) : (uint64_t)time(NULL);
@@ -158,5 +229,11 @@ int main(void) {
   fuzz(3, "c.csv", "c.csv", try_dataset);
   fuzz(4, "d.npy", "d.npy", try_dataset);
   fuzz(5, "e.safetensors", "e.safetensors", try_safetensors);
+  if (ok(!layerops_open("cpu", &ctx), "cpu opens")) {
+    make_network("f.safetensors");
+    fuzz(6, "f.safetensors", "f.safetensors", try_network);
+    fuzz_behind(make_network("g.safetensors"), 7, "g.safetensors", "g.safetensors", try_network);
+  }
+  layerops_close(ctx);
   return done();
 }

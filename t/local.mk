@@ -104,7 +104,7 @@ check_PROGRAMS += %D%/csv %D%/dataset %D%/fuzz %D%/random %D%/safetensors
 %C%_dataset_SOURCES = %D%/dataset.c %D%/is.h %D%/scratch.h %D%/tap.h
 %C%_dataset_LDADD = $(%C%_csv_LDADD)
 %C%_fuzz_SOURCES = %D%/fuzz.c %D%/scratch.h %D%/tap.h
-%C%_fuzz_LDADD = $(%C%_csv_LDADD) $(inside)
+%C%_fuzz_LDADD = $(%C%_csv_LDADD) $(inside) -lm
 %C%_random_SOURCES = %D%/random.c %D%/npy.h %D%/tap.h
 %C%_random_LDADD = $(inside)
 %C%_safetensors_SOURCES = %D%/safetensors.c %D%/is.h %D%/scratch.h %D%/tap.h
@@ -119,18 +119,25 @@ check_PROGRAMS += %D%/oracle
 EXTRA_DIST += %D%/data %D%/pytorch
 
 # The network.
-check_PROGRAMS += %D%/epoch %D%/network %D%/network_errors %D%/training
+check_PROGRAMS += %D%/epoch %D%/network %D%/network_errors %D%/network_sparse \
+	%D%/network_sparse_errors %D%/training
 %C%_epoch_SOURCES = %D%/epoch.c %D%/network.h %D%/is.h %D%/tap.h
 %C%_epoch_LDADD = $(LDADD) -lm
 %C%_network_SOURCES = %D%/network.c %D%/network.h %D%/devices.h %D%/is.h %D%/scratch.h %D%/tap.h
 %C%_network_LDADD = $(LDADD) $(ZLIB_LIBS) -lm
 %C%_network_errors_SOURCES = %D%/network_errors.c %D%/network.h %D%/is.h %D%/scratch.h %D%/tap.h
 %C%_network_errors_LDADD = $(%C%_network_LDADD)
+%C%_network_sparse_SOURCES = %D%/network_sparse.c %D%/network.h %D%/devices.h %D%/is.h %D%/scratch.h \
+	%D%/tap.h
+%C%_network_sparse_LDADD = $(%C%_network_LDADD)
+%C%_network_sparse_errors_SOURCES = %D%/network_sparse_errors.c %D%/network.h %D%/is.h %D%/scratch.h \
+	%D%/tap.h
+%C%_network_sparse_errors_LDADD = $(inside) $(ZLIB_LIBS) -lm
 %C%_training_SOURCES = %D%/training.c %D%/network.h %D%/devices.h %D%/npy.h %D%/tap.h
 %C%_training_LDADD = tools/libdataset.la $(LDADD) -lm
 
 # The command.
-check_SCRIPTS += %D%/accuracy.t %D%/man.t %D%/tool.t %D%/tune.t
+check_SCRIPTS += %D%/accuracy.t %D%/accuracy_sparse.t %D%/man.t %D%/prune.t %D%/tool.t %D%/tune.t
 
 check_SCRIPTS += %D%/configure.t %D%/install.t %D%/readme.t
 EXTRA_DIST += $(check_SCRIPTS) %D%/tap.sh %D%/install/CMakeLists.txt %D%/install/use.c \

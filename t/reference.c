@@ -223,6 +223,63 @@ static void test_bsr(void) {
   layerops_bsr_destroy(w);
 }
 
+/* W [3,5] of one block, 4 x 4, which stands out of it below; the last column has none:
+ *   | 1 2 3 4 . |
+ *   | 0 1 0 1 . |   times its scale, 2, and gate, 3
+ *   | 1 1 1 1 . | */
+static void test_ragged_bsr(void) {
+  static const int8_t values[16] = {1, 2, 3, 4, 0, 1, 0, 1, 1, 1, 1, 1};
+  static const float scale[] = {2}, gate[] = {3}, x[5] = {1, 2, 3, 4, 5};
+  static const int32_t row_start[] = {0, 1}, column[] = {0};
+  float y[3], floats[16];
+  layerops_bsr_args make = {.rows = 3,
+                            .cols = 5,
+                            .block = 4,
+                            .count = 1,
+                            .row_start = row_start,
+                            .column = column,
+                            .values = values,
+                            .type = LAYEROPS_I8,
+                            .scales = scale};
+  layerops_bsr *w = NULL;
+  works(layerops_bsr_create(oracle, &make, &w), "bsr_create");
+  layerops_bsr_linear_forward_args args = {.x = mat(x, 5, 1),
+                                           .w = w,
+                                           .gate = vec(gate, 1),
+                                           .y = mat(y, 3, 1),
+                                           .layout = LAYEROPS_FEATURES_BY_ROW};
+  works(layerops_bsr_linear_forward(oracle, &args), "bsr_linear_forward");
+  same(y, (const double[]){180, 36, 60}, 3, 0, "bsr: a ragged block of i8, its scale and gate");
+  layerops_bsr_destroy(w);
+  for (int i = 0; i < 16; i++) floats[i] = 2.0f * values[i];
+  make.type = LAYEROPS_F32;
+  make.values = floats;
+  make.scales = NULL;
+  works(layerops_bsr_create(oracle, &make, &w), "bsr_create");
+  static const float dy[3] = {1, 0, -1};
+  float dx[5], dw[16], db[3] = {1, 1, 1}, dgate[1] = {10};
+  for (int i = 0; i < 16; i++) dw[i] = 1;
+  layerops_bsr_linear_backward_args back = {.dy = mat(dy, 3, 1),
+                                            .x = mat(x, 5, 1),
+                                            .w = w,
+                                            .gate = vec(gate, 1),
+                                            .dx = mat(dx, 5, 1),
+                                            .dw = mat(dw, 4, 4),
+                                            .dbias = vec(db, 3),
+                                            .dgate = vec(dgate, 1),
+                                            .beta = layerops_value(0.5),
+                                            .layout = LAYEROPS_FEATURES_BY_ROW};
+  works(layerops_bsr_linear_backward(oracle, &back), "bsr_linear_backward");
+  same(dx, (const double[]){0, 6, 12, 18, 0}, 5, 0, "bsr: dx, 0 where no block stands");
+  static const double want[16] = {3.5,  6.5,  9.5,  12.5,  0.5, 0.5, 0.5, 0.5,
+                                  -2.5, -5.5, -8.5, -11.5, 0,   0,   0,   0};
+  same(dw, want, 16, 0, "bsr: dw = gate * dz^T x + beta * dw, 0 outside of w");
+  same(db, (const double[]){1.5, 0.5, -0.5}, 3, 0, "bsr: dbias");
+  /* 2 (1 + 4 + 9 + 16) - 2 (1 + 2 + 3 + 4) + 10 / 2 */
+  same(dgate, (const double[]){45}, 1, 0, "bsr: dgate");
+  layerops_bsr_destroy(w);
+}
+
 /* To more digits than f32 has; from tables. */
 static void test_activations(void) {
   static const struct {
@@ -492,6 +549,7 @@ int main(void) {
   test_mixed();
   test_f8_copies();
   test_bsr();
+  test_ragged_bsr();
   test_activations();
   test_softmax();
   test_cross_entropy();

@@ -69,7 +69,7 @@ says stdout '^ +train ' 'it lists the commands'
 empty stderr 'help goes to standard output'
 run 0 'layerops --version' "$layerops" --version
 says stdout '^layerops [0-9]+\.[0-9]+\.[0-9]+$' 'the version'
-for command in devices train predict tune selftest; do
+for command in devices train predict prune tune selftest; do
   run 0 "layerops help $command" "$layerops" help $command
   says stdout "^Usage: layerops $command" '  tells of it'
   cp "$scratch/stdout" "$scratch/help"

@@ -15,6 +15,7 @@ enum {
 int tool_bench(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_predict(int argc, char **argv);
+int tool_prune(int argc, char **argv);
 int tool_selftest(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_tune(int argc, char **argv);

@@ -23,6 +23,7 @@ layerops_SOURCES = \
 	%D%/predict.c \
 	%D%/progress.c \
 	%D%/progress.h \
+	%D%/prune.c \
 	%D%/samples.c \
 	%D%/samples.h \
 	%D%/selftest.c \
@@ -31,4 +32,6 @@ layerops_SOURCES = \
 	%D%/train.c \
 	%D%/train.h \
 	%D%/train_loop.c \
-	%D%/tune.c
+	%D%/tune.c \
+	%D%/weights.c \
+	%D%/weights.h

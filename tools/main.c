@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"devices", "list the devices, and why others are absent", tool_devices},
     {"train", "train a network on a data set", tool_train},
     {"predict", "classify samples with a trained network", tool_predict},
+    {"prune", "make a trained network block-sparse", tool_prune},
     {"bench", "measure layers, beside peer libraries", tool_bench},
     {"tune", "measure which kernels are the fastest for layers", tool_tune},
     {"selftest", "check every operation of a device against the reference", tool_selftest},

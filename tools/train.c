@@ -113,6 +113,10 @@ static const struct tool_option options[] = {
     OPTION("threads", "N", "a whole number from 1 to 4096", "of the CPU (default: its cores)",
            parse_threads, threads),
     OPTION("load", "FILE", "a path", "go on with a saved network", parse_text, load),
+    OPTION("sparse", NULL, NULL,
+           "with --load: a network that 'layerops prune' made block-\n"
+           "sparse, whose kept blocks are trained; others are refused",
+           parse_switch, sparse),
     OPTION("save", "FILE", "a path", "save the network (.safetensors) after each epoch", parse_text,
            save),
     OPTION("log", "FILE", "a path", "append a JSON object a line for each epoch, and a summary",
@@ -210,6 +214,9 @@ static int check_loaded(const struct training *t, const layerops_network_info *i
   if (s->seed.given && s->seed.value != info->seed)
     return tool_fail(TRAIN, "--seed is %llu, but %s has %llu", (unsigned long long)s->seed.value,
                      s->load, (unsigned long long)info->seed);
+  if (s->sparse && !t->weights.sparse_layers)
+    return tool_fail(
+        TRAIN, "--sparse is given, but %s is dense: 'layerops prune' makes sparse ones", s->load);
   return check_layers(t, info->widths, info->count, s->load);
 }
 
@@ -222,7 +229,8 @@ static int make_network(struct training *t) {
     status = create_network(t);
   }
   if (status >= 0) return status;
-  if (layerops_network_get_info(t->network, &t->info)) return tool_library_failed(TRAIN);
+  if (layerops_network_get_info(t->network, &t->info) || weights_count(t->network, &t->weights))
+    return tool_library_failed(TRAIN);
   layers_text(t->layers, t->info.widths, t->info.count);
   return s->load ? check_loaded(t, &t->info) : -1;
 }
@@ -272,6 +280,8 @@ static int check_settings(struct train_settings *s) {
   if (!sgd && s->momentum > 0)
     return tool_misused(TRAIN, "--momentum is for --optimizer sgd, not %s",
                         optimizer_names[s->optimizer]);
+  if (s->sparse && !s->load)
+    return tool_misused(TRAIN, "--sparse goes with --load: it trains what 'layerops prune' kept");
   if (s->lr == 0) s->lr = sgd ? 0.1 : 0.001;
   return -1;
 }

@@ -6,6 +6,7 @@
 #include "tools/log.h"
 #include "tools/samples.h"
 #include "tools/tool.h"
+#include "tools/weights.h"
 
 #define TRAIN       "train"
 #define MAX_WIDTHS  1001
@@ -21,6 +22,7 @@ struct train_settings {
   struct widths layers;                /* count 0: not given */
   int32_t activation, loss, optimizer; /* activation and loss -1: not given */
   int32_t label_column, threads;
+  bool sparse;
   int64_t batch, epochs;
   double lr, momentum, weight_decay; /* lr 0: not given */
   struct seed {
@@ -38,6 +40,7 @@ struct training {
   layerops_device_info device;
   layerops_network *network;
   layerops_network_info info;
+  struct weights weights;
   char layers[TEXT_LAYERS];
   struct dataset data;
   struct samples train, test;

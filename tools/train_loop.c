@@ -86,14 +86,16 @@ static json_t *describe_run(const struct loop *l) {
   const struct train_settings *s = t->settings;
   json_t *object = describe_epoch(l, "summary");
   json_t *more = json_pack(
-      "{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:i}",
+      "{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:s?, s:i, s:I, "
+      "s:I}",
       "version", layerops_version_string(), "description", t->device.description, "driver",
       t->device.driver, "isa", t->device.isa, "threads", (int)s->threads, "layers", t->layers,
       "activation", layerops_activation_name(t->info.activation), "loss_function",
       loss_names[t->info.loss], "optimizer", optimizer_names[s->optimizer], "lr", log_number(s->lr),
       "momentum", log_number(s->momentum), "weight_decay", log_number(s->weight_decay), "batch",
       (json_int_t)s->batch, "seed", json_sprintf("%llu", (unsigned long long)t->info.seed),
-      "total_seconds", log_number(l->seconds), "saved", s->save, "signal", l->signal);
+      "total_seconds", log_number(l->seconds), "saved", s->save, "signal", l->signal, "weights",
+      (json_int_t)t->weights.kept, "all_weights", (json_int_t)t->weights.all);
   if (!object || !more || json_object_update(object, more)) {
     json_decref(object);
     object = NULL;
@@ -119,6 +121,9 @@ static void print_start(const struct training *t) {
          layerops_activation_name(t->info.activation), loss_names[t->info.loss],
          optimizer_names[t->settings->optimizer], (long long)t->settings->batch, t->settings->lr,
          (unsigned long long)t->info.seed);
+  if (t->weights.sparse_layers)
+    printf("block-sparse: %lld of %lld weights\n", (long long)t->weights.kept,
+           (long long)t->weights.all);
   printf("device %s%s%s\n", t->device.name, t->device.description[0] ? ": " : "",
          t->device.description);
 }

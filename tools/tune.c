@@ -289,6 +289,9 @@ static int add_model(struct tuning *t) {
   bool good = true;
   for (int64_t i = 0; !status && good && i + 1 < info.count; i++) {
     char name[32];
+    const layerops_bsr *sparse;
+    status = layerops_network_sparse(network, i, &sparse);
+    if (status || sparse) continue;
     snprintf(name, sizeof name, "layers.%" PRId64, i);
     int64_t batch = t->settings->batch ? t->settings->batch : 64;
     good = add_layer(t, name, (struct shape){batch, info.widths[i + 1], info.widths[i]},

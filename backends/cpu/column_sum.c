@@ -1,4 +1,5 @@
-/* The sum over the rows of a matrix, in slices of rows that are summed in their order. */
+/* The sum over the rows of a matrix, in slices of rows that are summed in their order, or over its
+ * columns. */
 #include <config.h>
 
 #include "backends/cpu/product.h"
@@ -73,4 +74,47 @@ void lo_column_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
   if (w.tasks > w.units) w.tasks = w.units;
   if (w.units) lo_parallel(ctx, w.tasks, run_task, &w);
   finish(&w, beta, &to);
+}
+
+/* ---- Over the columns ---- */
+
+typedef struct row_job {
+  const lo_isa *isa;
+  lo_plane m, sum;
+  int64_t rows, cols, tasks;
+  float beta;
+} row_job;
+
+static float sum_row(const row_job *w, int64_t i) {
+  float lanes[LO_LANES] = {0}, copy[LO_SPAN];
+  for (int64_t j = 0; j < w->cols; j += LO_SPAN) {
+    const int64_t n = w->cols - j < LO_SPAN ? w->cols - j : LO_SPAN;
+    const float *x = lo_get(w->isa, &w->m, i, j, n, copy);
+    for (int64_t l = 0; l < n; l++) lanes[l % LO_LANES] += x[l];
+  }
+  return lo_fold(lanes);
+}
+
+static void run_rows(void *arg, int64_t task) {
+  const row_job *w = arg;
+  int64_t begin, end;
+  lo_share(w->rows, w->tasks, task, &begin, &end);
+  for (int64_t i = begin; i < end; i++) {
+    float sum = sum_row(w, i), old;
+    if (w->beta != 0.0f) sum += w->beta * *lo_get(w->isa, &w->sum, 0, i, 1, &old);
+    w->isa->store(w->sum.type, &sum, lo_element(&w->sum, 0, i), 1);
+  }
+}
+
+void lo_row_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
+                const layerops_matrix *sum) {
+  row_job w = {.isa = lo_cpu_of(ctx)->isa,
+               .m = lo_plane_of(m, 0),
+               .sum = lo_plane_of(sum, 0),
+               .rows = m->rows,
+               .cols = m->cols,
+               .beta = beta};
+  w.tasks = lo_parallel_width(ctx, 0.05 * (double)m->rows * (double)m->cols);
+  if (w.tasks > w.rows) w.tasks = w.rows;
+  lo_parallel(ctx, w.tasks, run_rows, &w);
 }

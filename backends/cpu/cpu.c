@@ -78,8 +78,6 @@ static unsigned types_of(layerops_op op) {
   case LAYEROPS_OP_transpose:
   case LAYEROPS_OP_gather:
     return LO_COPYABLE;
-  case LAYEROPS_OP_bsr_linear_forward:
-    return LO_BIT(LAYEROPS_F32);
   case LAYEROPS_OP_gemm:
   case LAYEROPS_OP_linear_forward:
     return LO_MULTIPLIED;

@@ -34,6 +34,12 @@ library_parts += %D%/libcpu.la
 %C%_libcpu_la_SOURCES = \
 	%D%/amx.c \
 	%D%/bsr.c \
+	%D%/bsr.h \
+	%D%/bsr_dots.c \
+	%D%/bsr_features.c \
+	%D%/bsr_gradient.c \
+	%D%/bsr_grouped.c \
+	%D%/bsr_samples.c \
 	%D%/cgroup.c \
 	%D%/column_sum.c \
 	%D%/cpu.c \
@@ -63,6 +69,7 @@ library_parts += %D%/libcpu.la
 	%D%/reference.c \
 	%D%/reference.h \
 	%D%/reference_activation.c \
+	%D%/reference_bsr.c \
 	%D%/reference_move.c \
 	%D%/reference_mse.c \
 	%D%/reference_optimizer.c \

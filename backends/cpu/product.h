@@ -109,5 +109,8 @@ void lo_derive_matrix(layerops_context *ctx, layerops_activation kind, float slo
 int64_t lo_column_sum_scratch(const layerops_matrix *m);
 void lo_column_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
                    const layerops_matrix *sum, float *scratch);
+/* sum[i] = the sum over the columns of m + beta * sum[i]. */
+void lo_row_sum(layerops_context *ctx, const layerops_matrix *m, float beta,
+                const layerops_matrix *sum);
 
 #endif

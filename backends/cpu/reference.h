@@ -64,6 +64,16 @@ static inline void lo_ref_store(const layerops_matrix *v, int64_t i, int64_t j, 
 double lo_ref_activation(layerops_activation kind, double z, double slope);
 double lo_ref_derivative(layerops_activation kind, double saved, double slope);
 
+/* What follows a forward product, sparse or not: `sum` is element (i, j) of X W^T. Transposed:
+ * preact, residual and y have a feature in each row. */
+typedef struct lo_ref_finish {
+  const layerops_matrix *bias, *preact, *residual, *y;
+  bool transposed;
+  double alpha, slope, scale_y;
+  layerops_activation activation;
+} lo_ref_finish;
+void lo_ref_finish_sum(const lo_ref_finish *f, int64_t i, int64_t j, double sum);
+
 #define REF_DECLARE(name, number)                                                                  \
   layerops_status lo_ref_##name(layerops_context *ctx, const layerops_##name##_args *args);
 LAYEROPS_OP_LIST(REF_DECLARE)

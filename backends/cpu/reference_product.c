@@ -1,4 +1,4 @@
-/* gemm, the linear layer forward and backward, the block-sparse linear layer. */
+/* gemm, the linear layer forward and backward. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -112,69 +112,45 @@ static double alpha_of(const layerops_scalar *alpha, const layerops_matrix *x) {
   return x->cols ? lo_scalar(alpha) : 0;
 }
 
-/* What follows a forward product, sparse or not: `sum` is element (i, j) of X W^T. */
-typedef struct finish {
-  const layerops_matrix *bias, *preact, *residual, *y;
-  double alpha, slope, scale_y;
-  layerops_activation activation;
-} finish;
+static double number_at(const lo_ref_finish *f, const layerops_matrix *v, int64_t i, int64_t j) {
+  return f->transposed ? lo_ref_load(v, j, i) : lo_ref_load(v, i, j);
+}
+static void put_at(const lo_ref_finish *f, const layerops_matrix *v, int64_t i, int64_t j,
+                   double x) {
+  if (f->transposed)
+    lo_ref_store(v, j, i, x);
+  else
+    lo_ref_store(v, i, j, x);
+}
 
-static void store_output(const finish *f, int64_t i, int64_t j, double sum) {
+void lo_ref_finish_sum(const lo_ref_finish *f, int64_t i, int64_t j, double sum) {
   double z = f->alpha != 0 ? f->alpha * sum : 0;
   if (lo_present(f->bias)) z += lo_ref_load(f->bias, 0, j);
   double y = lo_ref_activation(f->activation, z, f->slope);
-  if (lo_present(f->residual)) y += lo_ref_load(f->residual, i, j);
-  if (lo_present(f->preact)) lo_ref_store(f->preact, i, j, z);
-  lo_ref_store(f->y, i, j, y / f->scale_y);
+  if (lo_present(f->residual)) y += number_at(f, f->residual, i, j);
+  if (lo_present(f->preact)) put_at(f, f->preact, i, j, z);
+  put_at(f, f->y, i, j, y / f->scale_y);
 }
 
 layerops_status lo_ref_linear_forward(layerops_context *ctx,
                                       const layerops_linear_forward_args *a) {
   const scales beside = {&a->zero_x, &a->scale_x, &a->scale_w};
-  finish f = {.bias = &a->bias,
-              .preact = &a->preact,
-              .residual = &a->residual,
-              .y = &a->y,
-              .alpha = alpha_of(&a->alpha, &a->x),
-              .slope = a->slope.value,
-              .scale_y = each(&a->scale_y, 0, 1),
-              .activation = a->activation};
+  lo_ref_finish f = {.bias = &a->bias,
+                     .preact = &a->preact,
+                     .residual = &a->residual,
+                     .y = &a->y,
+                     .alpha = alpha_of(&a->alpha, &a->x),
+                     .slope = a->slope.value,
+                     .scale_y = each(&a->scale_y, 0, 1),
+                     .activation = a->activation};
   ctx->kernel = "plain";
   double *sums = NULL; /* where alpha is 0, X and W are not read */
   if (f.alpha != 0 && !(sums = product(&a->x, false, &a->w, true, 0, &beside)))
     return no_memory("linear_forward");
   for (int64_t i = 0; i < a->y.rows; i++)
     for (int64_t j = 0; j < a->y.cols; j++)
-      store_output(&f, i, j, sums ? sums[i * a->y.cols + j] : 0);
+      lo_ref_finish_sum(&f, i, j, sums ? sums[i * a->y.cols + j] : 0);
   free(sums);
-  return LAYEROPS_OK;
-}
-
-layerops_status lo_ref_bsr_linear_forward(layerops_context *ctx,
-                                          const layerops_bsr_linear_forward_args *a) {
-  finish f = {.bias = &a->bias,
-              .preact = &a->preact,
-              .residual = &a->residual,
-              .y = &a->y,
-              .alpha = alpha_of(&a->alpha, &a->x),
-              .slope = a->slope.value,
-              .scale_y = 1,
-              .activation = a->activation};
-  const layerops_bsr *w = a->w;
-  layerops_matrix values = layerops_bsr_values(w);
-  ctx->kernel = "plain";
-  for (int64_t i = 0; i < a->y.rows; i++)
-    for (int64_t j = 0; j < a->y.cols; j++) {
-      int64_t row = j / w->height, inside = j % w->height;
-      double sum = 0;
-      for (int64_t b = w->host.row_start[row]; f.alpha != 0 && b < w->host.row_start[row + 1];
-           b++) {
-        int64_t from = w->host.column[b] * w->width;
-        for (int64_t p = 0; p < w->width && from + p < w->cols; p++)
-          sum += lo_ref_load(&a->x, i, from + p) * lo_ref_load(&values, b * w->height + inside, p);
-      }
-      store_output(&f, i, j, sum);
-    }
   return LAYEROPS_OK;
 }
 

@@ -152,12 +152,15 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   bool moves = op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
                op == LAYEROPS_OP_gather;
   bool products = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
+  if (op == LAYEROPS_OP_bsr_linear_backward)
+    return "block-sparse gradients have no kernel here yet";
   if (op == LAYEROPS_OP_bsr_linear_forward)
     return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
   if (LO_FLOAT & LO_BIT(type)) return NULL;
   if (products && LO_BYTES & LO_BIT(type)) return NULL;
   if (!moves) return "supported: f32, f16, bf16";
-  return LO_COPYABLE & LO_BIT(type) ? NULL : "supported: f32, f16, bf16, i32, i8, u8, f8e4m3, f8e5m2";
+  return LO_COPYABLE & LO_BIT(type) ? NULL
+                                    : "supported: f32, f16, bf16, i32, i8, u8, f8e4m3, f8e5m2";
 }
 
 static layerops_status again_run(layerops_context *ctx, const lo_call *call, void **kept) {

@@ -410,7 +410,7 @@ static const bsr_kernel bsr_kernels[] = {
 layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                                            const layerops_bsr_linear_forward_args *a) {
   const layerops_bsr *w = a->w;
-  LO_TRY(lo_bsr_whole_squares(ctx, w));
+  LO_TRY(lo_bsr_plain(ctx, a));
   bsr_problem q = {a->y.rows, w->height, w->block_rows};
   const bsr_kernel *kernel = LO_SELECT(ctx, bsr_kernels, &q);
   if (!kernel)
@@ -436,4 +436,12 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                          "bsr_linear_forward"));
   }
   return LAYEROPS_OK;
+}
+
+/* Refused before a call comes here. */
+layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
+                                            const layerops_bsr_linear_backward_args *a) {
+  (void)a;
+  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_linear_backward: %s has no kernel",
+                 ctx->device->name);
 }

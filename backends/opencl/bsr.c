@@ -68,6 +68,14 @@ static layerops_status run_gpu(layerops_context *ctx, const layerops_bsr_linear_
 
 layerops_status lo_cl_bsr_linear_forward(layerops_context *ctx,
                                          const layerops_bsr_linear_forward_args *a) {
-  LO_TRY(lo_bsr_whole_squares(ctx, a->w));
+  LO_TRY(lo_bsr_plain(ctx, a));
   return lo_cl_of(ctx)->device->class.vector > 1 ? run_cpu(ctx, a) : run_gpu(ctx, a);
+}
+
+/* Refused before a call comes here. */
+layerops_status lo_cl_bsr_linear_backward(layerops_context *ctx,
+                                          const layerops_bsr_linear_backward_args *a) {
+  (void)a;
+  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_linear_backward: %s has no kernel",
+                 ctx->device->name);
 }

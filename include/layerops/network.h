@@ -7,6 +7,7 @@
 #ifndef LAYEROPS_NETWORK_H
 #define LAYEROPS_NETWORK_H
 
+#include <layerops/bsr.h>
 #include <layerops/device.h>
 #include <layerops/ops.h>
 
@@ -59,10 +60,38 @@ static inline layerops_status layerops_network_get_info(const layerops_network *
   return layerops_network_get_info_(network, info, sizeof(layerops_network_info));
 }
 
-/* Layer i's weights [out, in] and bias [out], in place (parts of the network's buffer; i from 0). w
- * and bias may be NULL. */
+/* Layer i's weights [out, in] and bias [out], in place (parts of the network's buffer; i from 0).
+ * Of a block-sparse layer w is the kept blocks, as layerops_bsr_values gives them. w and bias may
+ * be NULL. */
 LAYEROPS_API layerops_status layerops_network_layer(layerops_network *network, int64_t i,
                                                     layerops_matrix *w, layerops_matrix *bias);
+
+/* *sparse = layer i's block-sparse weights, the network's own; NULL where it is dense. */
+LAYEROPS_API layerops_status layerops_network_sparse(layerops_network *network, int64_t i,
+                                                     const layerops_bsr **sparse);
+
+/* Makes layers block-sparse: of each by itself the blocks stay that layerops_bsr_prune would keep
+ * of its W, whose arguments these are, with their values; all else is 0 from then on, and training
+ * changes kept blocks alone. A layer that is sparse already is pruned as the dense matrix that it
+ * stands for, so the blocks may be others. Epochs and steps count on; the optimizer's state is zero
+ * again. Views and weights that the network has shown are no longer its own, and must not be used.
+ * After an error the network is as it was. Weights go through host memory: the call returns when it
+ * is done. */
+typedef struct layerops_network_prune_args {
+  int64_t first, count; /* layers first ... first + count - 1. count 0: from first on all but the
+                           network's last, which has few weights and suffers the most */
+  int64_t block, width; /* as in layerops_bsr_args */
+  int32_t score, rule;  /* LAYEROPS_BSR_L1, ...; LAYEROPS_BSR_DENSITY, ... */
+  double density, threshold;
+  int64_t n, m;
+} layerops_network_prune_args;
+LAYEROPS_API layerops_status layerops_network_prune_(layerops_network *network,
+                                                     const layerops_network_prune_args *args,
+                                                     size_t size);
+static inline layerops_status layerops_network_prune(layerops_network *network,
+                                                     const layerops_network_prune_args *args) {
+  return layerops_network_prune_(network, args, sizeof(layerops_network_prune_args));
+}
 
 typedef struct layerops_network_train_args {
   layerops_matrix x;       /* [samples, inputs] f32, on the device (host views are copied once) */
@@ -103,6 +132,8 @@ typedef struct layerops_network_result {
  * A device may train for the epoch in another way than one operation after the other (cpu:
  * cross-entropy with labels and SGD without momentum or weight decay): losses and weights then
  * agree within rounding, and the weights of the network change when the call returns, not before.
+ * With block-sparse layers it is always one operation after the other, and UNSUPPORTED, before the
+ * first step, where the device lacks one for their blocks.
  * The optimizer's state is zero at first, and again after a change of its kind (momentum or none,
  * Adam). A label outside [0, outputs) that the host can read is an error before the first step; on
  * another device it shows at the end, and its sample counted for nothing. After an error the steps
@@ -146,8 +177,13 @@ LAYEROPS_API layerops_status layerops_network_predict(layerops_network *network,
 
 /* As .safetensors: tensors "layers.I.weight", "layers.I.bias", and where the optimizer has a state,
  * the same names behind "optimizer.velocity." (momentum) or "optimizer.m." and "optimizer.v."
- * (Adam); the rest as metadata. So training goes on after load as if it had never stopped. Written
- * to a temporary name in the same folder and renamed: the file is whole or as it was before. */
+ * (Adam); the rest as metadata. A block-sparse layer has no weight, but "layers.I.weight.values"
+ * F32 [kept blocks, height, width], of which there is a state too, and the arrays of bsr.h:
+ * "layers.I.weight.row_start" I32 [block_rows + 1] and "layers.I.weight.column" I32 [kept blocks],
+ * with W's sizes "layers.I.weight.size" I64 [2] = {rows, cols}. They are judged as by
+ * layerops_bsr_create before use; FORMAT is what bad ones get. So training goes on after load as if
+ * it had never stopped. Written to a temporary name in the same folder and renamed: the file is
+ * whole or as it was before. */
 LAYEROPS_API layerops_status layerops_network_save(layerops_network *network, const char *path);
 LAYEROPS_API layerops_status layerops_network_load(layerops_context *ctx, const char *path,
                                                    layerops_network **network);

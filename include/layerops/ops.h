@@ -44,7 +44,8 @@ extern "C" {
   X(copy, 12)                                                                                      \
   X(transpose, 13)                                                                                 \
   X(gather, 14)                                                                                    \
-  X(bsr_linear_forward, 15)
+  X(bsr_linear_forward, 15)                                                                        \
+  X(bsr_linear_backward, 16)
 
 typedef enum layerops_op {
 #define LAYEROPS_OP_ENUM(name, number) LAYEROPS_OP_##name = number,
@@ -58,7 +59,7 @@ LAYEROPS_API const char *layerops_op_name(layerops_op op); /* "?" for an unknown
 /* OK where the context's device has the operation for this data type, else UNSUPPORTED and the
  * reason in layerops_last_error(): what a call would answer whose operands are of that type (W of
  * i8 where X is u8). Thread-safe per context. The pair asks for a second operand of its own type: B
- * of gemm, W of linear_forward and of linear_backward, y of those that have one. */
+ * of gemm, W of the linear layers, y of those that have one. */
 LAYEROPS_API layerops_status layerops_supports(layerops_context *ctx, layerops_op op,
                                                layerops_type type);
 LAYEROPS_API layerops_status layerops_supports_pair(layerops_context *ctx, layerops_op op,
@@ -369,21 +370,72 @@ LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
                                                      layerops_matrix w);
 LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
-/* ---- bsr_linear_forward: as linear_forward, W block-sparse --------------------------------------
- * In f32 so far. Empty rows of W give bias only. */
+/* How the activations of the block-sparse layer lie in memory: a row of them is a sample, or a
+ * feature. */
+enum { LAYEROPS_SAMPLES_BY_ROW = 0, LAYEROPS_FEATURES_BY_ROW = 1 };
+
+/* ---- bsr_linear_forward: Y = act(alpha * X W^T + bias) + residual, W block-sparse ---------------
+ * As linear_forward, with W [n,k] of bsr.h. By `layout` X is [m,k], and residual, preact and Y are
+ * [m,n], or all are transposed: X [k,m], the others [n,m]. bias is [1,n] in both. preact receives
+ * what act is applied to. Y may be in place over residual.
+ *
+ * Block i of W counts gate[i] times (f32, [1, kept blocks]; absent: all once). A gate of 0 leaves
+ * its block out, as if it were not kept: NaN and infinity in it, or in what it is multiplied with,
+ * do not propagate. Rows of W without blocks give act(bias) + residual.
+ *
+ * X is f32, f16 or bf16, W of X's type or i8 (with the scales of bsr.h); bias, residual, preact and
+ * Y are of X's type or f32, each on its own. */
 typedef struct layerops_bsr_linear_forward_args {
   layerops_matrix x;
   const layerops_bsr *w;
   layerops_matrix bias;     /* [optional] */
   layerops_matrix residual; /* [optional] */
   layerops_matrix preact;   /* [optional] output */
-  layerops_matrix y;
+  layerops_matrix y;        /* output */
   layerops_activation activation;
   uint32_t flags;
   layerops_scalar slope;
   layerops_scalar alpha;
+  layerops_matrix gate; /* [optional] */
+  int32_t layout;       /* LAYEROPS_SAMPLES_BY_ROW or LAYEROPS_FEATURES_BY_ROW */
+  int32_t reserved;
 } layerops_bsr_linear_forward_args;
 LAYEROPS_DECLARE_OP(bsr_linear_forward)
+
+/* ---- bsr_linear_backward ------------------------------------------------------------------------
+ * As linear_backward, with W [n,k] of bsr.h, each of whose blocks counts gate[i] times:
+ *   dZ       = dY * act'(saved)                             (dZ = dY where activation is IDENTITY)
+ *   dX       = (dZ W) * dx_act'(dx_saved)
+ *   dW[i]    = gate[i] * G[i] + beta * dW[i]                G[i]: block i of dZ^T X
+ *   dbias    = sum over samples of dZ + beta * dbias        [1,n]
+ *   dgate[i] = sum of G[i] * (block i of W, without its gate) + beta * dgate[i]
+ * dY, saved and dz are [m,n], X, dx and dx_saved [m,k], or all are transposed, by `layout`. dW is
+ * [kept blocks * height, width], the matrix that layerops_bsr_values gives: only kept blocks have a
+ * gradient. What of a block lies outside of W is written as 0. gate and dgate are f32, [1, kept
+ * blocks]; a block whose gate is 0 adds nothing to dX, and its dW is beta * dW.
+ *
+ * At least one output. `w` gives the pattern and is always needed; X for dW and dgate only. dY, X
+ * and the values of w, which dX and dgate read (for the others w may be of any type), are of one
+ * type T of f32, f16, bf16; each other view is T or f32, but dz T. dz may be in place over dY, dX
+ * over dx_saved. beta is 0 where unset. */
+typedef struct layerops_bsr_linear_backward_args {
+  layerops_matrix dy, x;
+  const layerops_bsr *w;
+  layerops_matrix gate;     /* [optional] */
+  layerops_matrix saved;    /* [optional] */
+  layerops_matrix dz;       /* [optional] output, type T */
+  layerops_matrix dx;       /* [optional] output */
+  layerops_matrix dx_saved; /* [optional] */
+  layerops_matrix dw;       /* [optional] output */
+  layerops_matrix dbias;    /* [optional] output */
+  layerops_matrix dgate;    /* [optional] output */
+  layerops_activation activation, dx_activation;
+  layerops_scalar slope, dx_slope;
+  layerops_scalar beta;
+  uint32_t flags;
+  int32_t layout; /* LAYEROPS_SAMPLES_BY_ROW or LAYEROPS_FEATURES_BY_ROW */
+} layerops_bsr_linear_backward_args;
+LAYEROPS_DECLARE_OP(bsr_linear_backward)
 
 /* ---- prepare: warms a call ----------------------------------------------------------------------
  * Checks the call as the operation itself would, with the same errors, and makes what its first run

@@ -6,155 +6,155 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "t/conformance/session.h"
+#include "t/conformance/sparse.h"
 
 static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}};
 
-typedef struct sparse {
-  int64_t m, rows, cols, block; /* rows and cols of W in blocks */
-  unsigned char *kept;          /* rows x cols: which blocks */
+typedef struct layer {
+  cf_sparse w;
+  int64_t m;
+  layerops_type out, beside; /* of y; of bias, residual and preact */
   layerops_activation activation;
   double alpha;
-  bool bias, residual, in_place, preact;
-  cf_fill fill;
-} sparse;
+  bool bias, residual, in_place, preact, gated, planted;
+} layer;
 
-static sparse of(cf_session *s, int64_t m, int64_t rows, int64_t cols, int64_t block) {
-  return (sparse){.m = m,
-                  .rows = rows,
-                  .cols = cols,
-                  .block = block,
-                  .alpha = 1,
-                  .bias = true,
-                  .kept = cf_memory(s, (size_t)(rows * cols)),
-                  .fill = CF_INTEGER};
+static layer of(cf_session *s, layerops_type type, int64_t m, int64_t n, int64_t k, int64_t height,
+                int64_t width) {
+  return (layer){.w = cf_sparse_of(s, type, n, k, height, width),
+                 .m = m,
+                 .out = type,
+                 .beside = type,
+                 .alpha = 1,
+                 .bias = true};
 }
 
-static void keep(cf_session *s, sparse *p, int percent) {
-  for (int64_t i = 0; i < p->rows * p->cols; i++) p->kept[i] = cf_below(s, 100) < percent;
+/* Square blocks that divide n and k. */
+static layer of_blocks(cf_session *s, layerops_type type, int64_t m, int64_t rows, int64_t cols,
+                       int64_t block) {
+  return of(s, type, m, rows * block, cols * block, block, block);
 }
 
-/* W as a dense operand, zero where no block is kept: the oracle of the values, and of the bound. */
-static cf_operand *dense_weights(cf_session *s, const sparse *p) {
-  int64_t n = p->rows * p->block, k = p->cols * p->block;
-  cf_operand *w = cf_matrix(s, "dense w", LAYEROPS_F32, n, k, p->fill);
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t j = 0; j < k; j++)
-      if (!p->kept[i / p->block * p->cols + j / p->block]) cf_set(w, i, j, 0);
-  cf_on(w, CF_REFERENCE); /* rounds the values */
-  return w;
-}
+typedef struct operands {
+  cf_operand *x, *bias, *residual, *preact, *y;
+} operands;
 
-static int64_t fill_pattern(const sparse *p, int32_t *row_start, int32_t *column) {
-  int32_t count = 0;
-  row_start[0] = 0;
-  for (int64_t r = 0; r < p->rows; r++) {
-    for (int64_t c = 0; c < p->cols; c++)
-      if (p->kept[r * p->cols + c]) column[count++] = (int32_t)c;
-    row_start[r + 1] = count;
+static void make(cf_session *s, layer *l, operands *o) {
+  const cf_sparse *w = &l->w;
+  cf_sparse_fill(s, &l->w, l->gated);
+  *o = (operands){.x = cf_samples(s, w, "x", w->type, l->m, w->k, w->fill)};
+  o->y = cf_samples(s, w, "y", l->out, l->m, w->n, l->in_place ? w->fill : CF_NAN);
+  o->y->is_output = true;
+  if (l->bias) o->bias = cf_matrix(s, "bias", l->beside, 1, w->n, w->fill);
+  if (l->residual) o->residual = cf_samples(s, w, "residual", l->beside, l->m, w->n, w->fill);
+  if (l->in_place) o->residual = o->y;
+  if (l->preact) {
+    o->preact = cf_samples(s, w, "preact", l->beside, l->m, w->n, CF_NAN);
+    o->preact->is_output = true;
   }
-  return count;
+  if (l->planted) cf_plant(s, o->x);
 }
 
-static void fill_values(const sparse *p, const cf_operand *dense, const int32_t *row_start,
-                        const int32_t *column, float *values) {
-  for (int64_t r = 0; r < p->rows; r++)
-    for (int64_t b = row_start[r]; b < row_start[r + 1]; b++)
-      for (int64_t i = 0; i < p->block; i++)
-        for (int64_t j = 0; j < p->block; j++)
-          *values++ =
-              (float)
-                  dense->values[(r * p->block + i) * dense->shape.cols + column[b] * p->block + j];
+static layerops_bsr_linear_forward_args args_of(const layer *l, const operands *o, int side) {
+  layerops_bsr_linear_forward_args args = {.x = cf_on(o->x, side),
+                                           .w = l->w.w[side],
+                                           .bias = cf_on(o->bias, side),
+                                           .residual = cf_on(o->residual, side),
+                                           .preact = cf_on(o->preact, side),
+                                           .y = cf_on(o->y, side),
+                                           .activation = l->activation,
+                                           .gate = cf_on(l->w.gate, side),
+                                           .layout = cf_sparse_layout(&l->w)};
+  if (l->alpha != 1) args.alpha = layerops_value(l->alpha);
+  return args;
 }
 
-static layerops_bsr *create(cf_session *s, const sparse *p, const cf_operand *dense, int side) {
-  size_t blocks = (size_t)(p->rows * p->cols);
-  int32_t *row_start = cf_memory(s, (size_t)(p->rows + 1) * sizeof *row_start);
-  int32_t *column = cf_memory(s, blocks * sizeof *column);
-  float *values = cf_memory(s, blocks * (size_t)(p->block * p->block) * sizeof *values);
-  layerops_bsr_args args = {.rows = p->rows * p->block,
-                            .cols = p->cols * p->block,
-                            .block = p->block,
-                            .row_start = row_start,
-                            .column = column,
-                            .values = values,
-                            .type = LAYEROPS_F32};
-  args.count = fill_pattern(p, row_start, column);
-  fill_values(p, dense, row_start, column, values);
-  layerops_bsr *w = NULL;
-  layerops_status status = layerops_bsr_create(s->ctx[side], &args, &w);
-  cf_expect(s, status == LAYEROPS_OK, "bsr_create returned %s: %s", layerops_status_name(status),
-            layerops_last_error());
-  return w;
+/* As in the dense layer; the scale and the gate of a block may be rounded into its values, twice.
+ */
+static void bound(cf_session *s, const layer *l, const operands *o) {
+  const cf_sparse *w = &l->w;
+  double *sums = cf_sparse_magnitudes(s, w, o->x, l->m, false);
+  double *bounds = cf_bound(s, o->y), *bounds_z = o->preact ? cf_bound(s, o->preact) : NULL;
+  double steps = cf_steps(w->type, w->k) + 6, steepest = cf_lipschitz(l->activation, 0.01);
+  double constant = l->activation == LAYEROPS_SIGMOID ? 16 : 0;
+  for (int64_t i = 0; i < l->m; i++)
+    for (int64_t j = 0; j < w->n; j++) {
+      const int64_t at = cf_sample_at(w, o->y, i, j);
+      double z = fabs(l->alpha) * sums[i * w->n + j] + (o->bias ? fabs(o->bias->values[j]) : 0);
+      double residual = o->residual ? fabs(o->residual->values[at]) : 0;
+      bounds[at] = CF_U * ((steepest * (steps + 16) + 2) * z + constant + 2 * residual);
+      if (!isfinite(z)) bounds[at] = CF_U * (16 + 2 * residual);
+      if (bounds_z) bounds_z[at] = CF_U * steps * z;
+    }
+  if (!o->residual) cf_add_short(s, o->y, l->activation);
+  cf_add_store(s, o->y);
+  if (o->preact) cf_add_store(s, o->preact);
 }
 
-static void bound(cf_session *s, const sparse *p, const cf_operand *x, const cf_operand *dense,
-                  const cf_operand *bias, const cf_operand *residual, cf_operand *y,
-                  cf_operand *preact) {
-  double *sums = cf_magnitudes(s, x, 0, dense, 1), *bounds = cf_bound(s, y);
-  double steps = cf_steps(LAYEROPS_F32, p->cols * p->block) + 4;
-  double steepest = cf_lipschitz(p->activation, 0.01);
-  double constant = p->activation == LAYEROPS_SIGMOID ? 16 : 0;
-  for (int64_t i = 0; i < y->count; i++) {
-    double z = fabs(p->alpha) * sums[i] + (bias ? fabs(bias->values[i % y->shape.cols]) : 0);
-    bounds[i] = CF_U * ((steepest * (steps + 16) + 2) * z + constant +
-                        (residual ? 2 * fabs(residual->values[i]) : 0));
-    if (preact) cf_bound(s, preact)[i] = CF_U * steps * z;
-  }
-  cf_add_store(s, y);
-  if (preact) cf_add_store(s, preact);
+/* The bias in f32, and X as rows of samples in f32, for the dense layer. */
+static cf_operand *dense_bias(cf_session *s, const layer *l, const operands *o) {
+  cf_operand *bias = cf_matrix(s, "bias of the dense layer", LAYEROPS_F32, 1, l->w.n, CF_ZERO);
+  for (int64_t j = 0; o->bias && j < l->w.n; j++) cf_set(bias, 0, j, o->bias->values[j]);
+  return bias;
 }
 
-/* The sparse product on the device against the sparse one on the reference; and against the dense
- * layer on the reference, so that a fault which both sparse ones share shows. */
-static void run(cf_session *s, const sparse *p, const char *pattern) {
-  int64_t n = p->rows * p->block, k = p->cols * p->block;
-  cf_operand *x = cf_matrix(s, "x", LAYEROPS_F32, p->m, k, p->fill), *dense = dense_weights(s, p);
-  cf_operand *bias = p->bias ? cf_matrix(s, "bias", LAYEROPS_F32, 1, n, p->fill) : NULL;
-  cf_operand *y = cf_output(s, "y", LAYEROPS_F32, p->m, n, p->in_place ? p->fill : CF_NAN);
-  cf_operand *preact = p->preact ? cf_output(s, "preact", LAYEROPS_F32, p->m, n, CF_NAN) : NULL;
-  cf_operand *residual = p->in_place   ? y
-                         : p->residual ? cf_matrix(s, "residual", LAYEROPS_F32, p->m, n, p->fill)
-                                       : NULL;
-  layerops_bsr *w[CF_SIDE_COUNT] = {NULL};
+static cf_operand *dense_x(cf_session *s, const layer *l, const operands *o) {
+  cf_operand *x = cf_matrix(s, "x of the dense layer", LAYEROPS_F32, l->m, l->w.k, CF_ZERO);
+  for (int64_t i = 0; i < l->m; i++)
+    for (int64_t j = 0; j < l->w.k; j++)
+      cf_set(x, i, j, o->x->values[cf_sample_at(&l->w, o->x, i, j)]);
+  return x;
+}
+
+/* The reference against the dense layer on the expanded matrix: both sum in double, in the same
+ * order but for zeros, and round once to f32, so that they are neighbours at most. */
+static void check_reference(cf_session *s, const layer *l, const operands *o) {
+  cf_operand *x = dense_x(s, l, o), *bias = dense_bias(s, l, o);
+  cf_operand *y = cf_output(s, "y of the dense layer", LAYEROPS_F32, l->m, l->w.n, CF_ZERO);
+  layerops_linear_args args = {.x = cf_on(x, CF_REFERENCE),
+                               .w = cf_on(l->w.effective, CF_REFERENCE),
+                               .bias = cf_on(bias, CF_REFERENCE),
+                               .y = cf_on(y, CF_REFERENCE),
+                               .activation = l->activation};
+  if (l->alpha != 1) args.alpha = layerops_value(l->alpha);
+  cf_after(s, CF_REFERENCE, layerops_linear_forward(s->ctx[CF_REFERENCE], &args));
+  double *sparse = cf_read(s, o->y, CF_REFERENCE), *dense = cf_read(s, y, CF_REFERENCE);
+  for (int64_t i = 0; i < l->m; i++)
+    for (int64_t j = 0; j < l->w.n; j++) {
+      const double got = sparse[cf_sample_at(&l->w, o->y, i, j)], wanted = dense[i * l->w.n + j];
+      cf_expect(s, fabs(got - wanted) <= 0x1p-22 * fabs(wanted) + 0x1p-40,
+                "the reference: y[%" PRId64 ",%" PRId64 "] is %g, the dense layer has %g", i, j,
+                got, wanted);
+    }
+  x->made = bias->made = y->made = l->w.effective->made =
+      false; /* nothing on the device's side to compare */
+}
+
+static void run(cf_session *s, layer *l, const char *pattern) {
+  operands o;
+  const cf_sparse *w = &l->w;
   s->cases++;
+  make(s, l, &o);
   snprintf(s->label, sizeof s->label,
-           "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " block=%" PRId64 " %s %s%s%s%s%s", p->m, n, k,
-           p->block, pattern, layerops_activation_name(p->activation), p->bias ? " bias" : "",
-           residual ? " residual" : "", p->in_place ? " in place" : "", p->preact ? " preact" : "");
+           "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " block=%" PRId64 "x%" PRId64
+           " %s %s%s%s%s%s%s%s types=%s,%s alpha=%g offset=%" PRId64 " pad=%" PRId64,
+           l->m, w->n, w->k, w->height, w->width, pattern, layerops_activation_name(l->activation),
+           l->bias ? " bias" : "", o.residual ? " residual" : "", l->in_place ? " in place" : "",
+           l->preact ? " preact" : "", l->gated ? " gated" : "",
+           w->by_features ? " features by row" : "", layerops_type_name(l->out),
+           layerops_type_name(l->beside), l->alpha, s->layout.offset, s->layout.pad);
   CF_SIDES(s, side) {
-    w[side] = create(s, p, dense, side);
-    layerops_bsr_linear_forward_args args = {.x = cf_on(x, side),
-                                             .w = w[side],
-                                             .bias = cf_on(bias, side),
-                                             .residual = cf_on(residual, side),
-                                             .preact = cf_on(preact, side),
-                                             .y = cf_on(y, side),
-                                             .activation = p->activation};
-    if (p->alpha != 1) args.alpha = layerops_value(p->alpha);
+    cf_sparse_on(s, &l->w, side);
+    layerops_bsr_linear_forward_args args = args_of(l, &o, side);
     CF_CALL(s, side, bsr_linear_forward, &args);
   }
-  if (p->fill != CF_INTEGER || p->activation > LAYEROPS_RELU)
-    bound(s, p, x, dense, bias, residual, y, preact);
-  if (!p->residual && !p->in_place && !p->preact) {
-    cf_operand *check = cf_output(s, "y of the dense layer", LAYEROPS_F32, p->m, n, CF_ZERO);
-    layerops_linear_args args = {.x = cf_on(x, CF_REFERENCE),
-                                 .w = cf_on(dense, CF_REFERENCE),
-                                 .bias = cf_on(bias, CF_REFERENCE),
-                                 .y = cf_on(check, CF_REFERENCE),
-                                 .activation = p->activation};
-    if (p->alpha != 1) args.alpha = layerops_value(p->alpha);
-    cf_after(s, CF_REFERENCE, layerops_linear_forward(s->ctx[CF_REFERENCE], &args));
-    double *sparse_y = cf_read(s, y, CF_REFERENCE), *dense_y = cf_read(s, check, CF_REFERENCE);
-    for (int64_t i = 0; i < y->count; i++)
-      cf_expect(s, fabs(sparse_y[i] - dense_y[i]) <= 1e-6 * fabs(dense_y[i]) + 1e-7,
-                "the reference: y[%" PRId64 "] is %g, the dense layer has %g", i, sparse_y[i],
-                dense_y[i]);
-    check->made = false; /* nothing on the device's side to compare */
-  }
+  if (w->fill != CF_INTEGER || l->activation > LAYEROPS_RELU || l->planted) bound(s, l, &o);
+  if (!o.residual && !l->planted) check_reference(s, l, &o);
   cf_end(s);
-  for (int side = 0; side < CF_SIDE_COUNT; side++) layerops_bsr_destroy(w[side]);
+  cf_sparse_free(&l->w);
 }
+
+/* ---- Square blocks of 16 and 32, whole ---- */
 
 static const int64_t blocks[] = {16, 32};
 enum {
@@ -172,105 +172,295 @@ static const char *const pattern_names[] = {"no blocks",        "all blocks",   
                                             "middle row empty", "last row empty", "diagonal",
                                             "last column",      "one full row"};
 
-static bool in_pattern(int pattern, const sparse *p, int64_t r, int64_t c) {
+static bool in_pattern(int pattern, const cf_sparse *w, int64_t r, int64_t c) {
   switch (pattern) {
   case ALL:
     return true;
   case EMPTY_FIRST:
     return r != 0;
   case EMPTY_MIDDLE:
-    return r != p->rows / 2;
+    return r != w->block_rows / 2;
   case EMPTY_LAST:
-    return r != p->rows - 1;
+    return r != w->block_rows - 1;
   case DIAGONAL:
     return r == c;
   case LAST_COLUMN:
-    return c == p->cols - 1;
+    return c == w->block_cols - 1;
   case ONE_FULL_ROW:
-    return r == p->rows / 2;
+    return r == w->block_rows / 2;
   default:
     return false;
   }
 }
 
 static void patterns(cf_session *s, layerops_type type) {
-  (void)type;
   static const int64_t shapes[][3] = {{1, 1, 1}, {7, 3, 5}, {33, 5, 3}, {65, 4, 4}, {130, 3, 7}};
   for (int64_t b = 0; b < CF_COUNT(blocks); b++)
     for (int64_t i = 0; i < CF_COUNT(shapes); i++)
       for (int pattern = 0; pattern < PATTERNS; pattern++) {
         s->layout = layouts[(i + pattern) % CF_COUNT(layouts)];
-        sparse p = of(s, shapes[i][0], shapes[i][1], shapes[i][2], blocks[b]);
-        for (int64_t n = 0; n < p.rows * p.cols; n++)
-          p.kept[n] = in_pattern(pattern, &p, n / p.cols, n % p.cols);
-        p.activation = pattern % 2 ? LAYEROPS_RELU : LAYEROPS_IDENTITY;
-        p.bias = pattern % 3 != 2;
-        run(s, &p, pattern_names[pattern]);
+        layer l = of_blocks(s, type, shapes[i][0], shapes[i][1], shapes[i][2], blocks[b]);
+        for (int64_t n = 0; n < l.w.block_rows * l.w.block_cols; n++)
+          l.w.kept[n] = in_pattern(pattern, &l.w, n / l.w.block_cols, n % l.w.block_cols);
+        l.activation = pattern % 2 ? LAYEROPS_RELU : LAYEROPS_IDENTITY;
+        l.bias = pattern % 3 != 2;
+        run(s, &l, pattern_names[pattern]);
       }
 }
 
 /* Every number of rows around the tiles of a product. */
+static const int64_t batches[] = {1,  2,  3,  5,  7,  8,  9,   15,  16, 17,
+                                  31, 32, 33, 63, 64, 65, 127, 128, 129};
+
 static void batch_sizes(cf_session *s, layerops_type type) {
-  (void)type;
-  static const int64_t rows[] = {1,  2,  3,  5,  7,  8,  9,   15,  16, 17,
-                                 31, 32, 33, 63, 64, 65, 127, 128, 129};
   for (int64_t b = 0; b < CF_COUNT(blocks); b++)
-    for (int64_t i = 0; i < CF_COUNT(rows); i++) {
-      sparse p = of(s, rows[i], 3, 3, blocks[b]);
-      keep(s, &p, 60);
-      run(s, &p, "60% kept");
+    for (int64_t i = 0; i < CF_COUNT(batches); i++) {
+      layer l = of_blocks(s, type, batches[i], 3, 3, blocks[b]);
+      cf_keep(s, &l.w, 60);
+      run(s, &l, "60% kept");
     }
 }
 
 static void activations(cf_session *s, layerops_type type) {
-  (void)type;
   for (layerops_activation a = 0; a < LAYEROPS_ACTIVATION_COUNT; a++)
-    for (int set = 0; set < 8; set++) {
-      sparse p = of(s, 21, 4, 5, blocks[set % 2]);
+    for (int set = 0; set < 16; set++) {
+      layer l = of_blocks(s, type, 21, 4, 5, blocks[set % 2]);
       s->layout = layouts[set % CF_COUNT(layouts)];
-      keep(s, &p, 40);
-      p.activation = a;
-      p.fill = CF_REAL;
-      p.bias = set & 1;
-      p.preact = set & 2;
-      p.residual = set & 4;
-      p.alpha = set == 3 ? -0.5 : 1;
-      run(s, &p, "40% kept");
-      p.residual = false;
-      p.in_place = true;
-      p.kept = cf_memory(s, (size_t)(p.rows * p.cols));
-      keep(s, &p, 40);
-      run(s, &p, "40% kept");
+      cf_keep(s, &l.w, 40);
+      l.activation = a;
+      l.w.fill = CF_REAL;
+      l.bias = set & 1;
+      l.preact = set & 2;
+      l.residual = set & 4 && !(set & 8);
+      l.in_place = set & 8;
+      l.alpha = set == 3 ? -0.5 : 1;
+      run(s, &l, "40% kept");
     }
 }
 
 /* Random masks of any density: the pattern in the object is the mask, and the product the dense
  * one. */
 static void random_masks(cf_session *s, layerops_type type) {
-  (void)type;
   for (int i = 0; i < (s->options->full ? 300 : 40); i++) {
     int64_t rows = 1 + cf_below(s, 8), cols = 1 + cf_below(s, 8), m = 1 + cf_below(s, 70);
-    sparse p = of(s, m, rows, cols, blocks[i % 2]);
+    layer l = of_blocks(s, type, m, rows, cols, blocks[i % 2]);
     s->layout = (cf_layout){cf_below(s, 5), cf_below(s, 5), 0};
-    keep(s, &p, (int)cf_below(s, 101));
-    run(s, &p, "random");
+    cf_keep(s, &l.w, (int)cf_below(s, 101));
+    run(s, &l, "random");
   }
 }
 
 static void empty_sizes(cf_session *s, layerops_type type) {
-  (void)type;
   static const int64_t shapes[][3] = {{0, 3, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}};
   for (int64_t i = 0; i < CF_COUNT(shapes); i++) {
-    sparse p = of(s, shapes[i][0], shapes[i][1], shapes[i][2], 16);
-    run(s, &p, "empty");
+    layer l = of_blocks(s, type, shapes[i][0], shapes[i][1], shapes[i][2], 16);
+    run(s, &l, "empty");
   }
 }
 
+/* ---- What a device has ---- */
+
+/* A small call of the kind: where it is UNSUPPORTED a check is skipped. */
+static layerops_status try_layer(cf_session *s, layer *l) {
+  operands o;
+  cf_keep(s, &l->w, 100);
+  make(s, l, &o);
+  layerops_status status = cf_sparse_make(s, &l->w, CF_DEVICE);
+  if (status) return status;
+  layerops_bsr_linear_forward_args args = args_of(l, &o, CF_DEVICE);
+  status = layerops_bsr_linear_forward(s->ctx[CF_DEVICE], &args);
+  cf_sparse_free(&l->w);
+  return status;
+}
+
+static layerops_status has_blocks(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 8, 128, 8, 128);
+  return try_layer(s, &l);
+}
+static layerops_status has_blocks_of_4(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 4, 4, 4, 4);
+  return try_layer(s, &l);
+}
+static layerops_status has_ragged(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 33, 33, 32, 32);
+  return try_layer(s, &l);
+}
+static layerops_status has_features_by_row(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 32, 32, 32, 32);
+  l.w.by_features = true;
+  return try_layer(s, &l);
+}
+static layerops_status has_gates(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 32, 32, 32, 32);
+  l.gated = true;
+  return try_layer(s, &l);
+}
+static layerops_status has_all(cf_session *s, layerops_type type) {
+  layer l = of(s, type, 1, 9, 7, 8, 16);
+  l.gated = l.w.by_features = true;
+  l.out = LAYEROPS_F32;
+  return try_layer(s, &l);
+}
+
+/* ---- Any blocks ---- */
+
+static const int64_t sizes[] = {8, 16, 32, 64, 128};
+static const int64_t fours[][2] = {{4, 4}, {4, 8}, {8, 4}, {4, 32}, {32, 4}, {128, 4}};
+
+static void block_sizes(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_blocks(s, type))) return;
+  for (int64_t h = 0; h < CF_COUNT(sizes); h++)
+    for (int64_t w = 0; w < CF_COUNT(sizes); w++)
+      for (int64_t i = 0; i < 3; i++) {
+        static const int64_t rows[] = {1, 11, 70};
+        layer l = of(s, type, rows[i], 3 * sizes[h], 2 * sizes[w], sizes[h], sizes[w]);
+        s->layout = layouts[(h + w + i) % CF_COUNT(layouts)];
+        cf_keep(s, &l.w, 60);
+        run(s, &l, "60% kept");
+      }
+}
+
+static void blocks_of_4(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_blocks_of_4(s, type))) return;
+  for (int64_t b = 0; b < CF_COUNT(fours); b++)
+    for (int64_t i = 0; i < CF_COUNT(batches); i += 2) {
+      const int64_t h = fours[b][0], w = fours[b][1];
+      layer l = of(s, type, batches[i], 5 * h - 1, 4 * w - 3, h, w);
+      l.w.by_features = i % 4;
+      cf_keep(s, &l.w, 60);
+      run(s, &l, "60% kept");
+    }
+}
+
+/* n and k of 1, of one more and less than whole blocks, by both layouts. */
+static void ragged(cf_session *s, layerops_type type, bool by_features) {
+  static const int64_t edges[] = {1, -1, 3};
+  for (int64_t h = 0; h < CF_COUNT(sizes); h++)
+    for (int64_t e = 0; e < 9; e++) {
+      const int64_t w = (h + e) % CF_COUNT(sizes), rows = e == 0 ? 0 : 2, cols = e == 1 ? 0 : 2;
+      const int64_t n = rows * sizes[h] + edges[rows ? e % 3 : 0];
+      const int64_t k = cols * sizes[w] + edges[cols ? e / 3 : 0];
+      layer l = of(s, type, batches[(3 * h + e) % CF_COUNT(batches)], n, k, sizes[h], sizes[w]);
+      s->layout = layouts[e % CF_COUNT(layouts)];
+      l.w.by_features = by_features;
+      l.preact = e % 2;
+      cf_keep(s, &l.w, 70);
+      run(s, &l, "ragged");
+    }
+}
+
+static void ragged_edges(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_ragged(s, type))) return;
+  ragged(s, type, false);
+}
+
+static void features_by_row(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_features_by_row(s, type))) return;
+  ragged(s, type, true);
+  for (int64_t i = 0; i < CF_COUNT(batches); i++) {
+    layer l = of_blocks(s, type, batches[i], 3, 3, 32);
+    s->layout = layouts[i % CF_COUNT(layouts)];
+    l.w.by_features = true;
+    l.bias = i % 2;
+    cf_keep(s, &l.w, 60);
+    run(s, &l, "60% kept");
+  }
+}
+
+static void gates(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_gates(s, type))) return;
+  for (int64_t b = 0; b < CF_COUNT(sizes); b++)
+    for (int64_t i = 0; i < CF_COUNT(batches); i += 3) {
+      layer l = of_blocks(s, type, batches[i], b < 3 ? 4 : 2, b < 3 ? 3 : 2, sizes[b]);
+      l.gated = true;
+      cf_keep(s, &l.w, 80);
+      run(s, &l, "80% kept");
+    }
+}
+
+/* All at once: any blocks, sizes, types and options. */
+static void random_layers(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_all(s, type))) return;
+  for (int i = 0; i < (s->options->full ? 400 : 60); i++) {
+    const int64_t h = sizes[cf_below(s, 4)], w = sizes[cf_below(s, 4)];
+    layer l = of(s, type, 1 + cf_below(s, 100), 1 + cf_below(s, 300), 1 + cf_below(s, 300), h, w);
+    s->layout = (cf_layout){cf_below(s, 9), cf_below(s, 9), 0};
+    l.w.fill = CF_REAL;
+    l.w.by_features = cf_below(s, 2);
+    l.gated = cf_below(s, 2);
+    l.bias = cf_below(s, 2);
+    l.preact = cf_below(s, 2);
+    l.residual = cf_below(s, 2);
+    l.in_place = !l.residual && cf_below(s, 2);
+    l.activation = (layerops_activation)cf_below(s, LAYEROPS_ACTIVATION_COUNT);
+    l.alpha = cf_below(s, 3) ? 1 : -0.5;
+    l.out = cf_below(s, 2) ? type : LAYEROPS_F32;
+    l.beside = cf_below(s, 2) ? type : LAYEROPS_F32;
+    cf_keep(s, &l.w, (int)cf_below(s, 101));
+    run(s, &l, "random");
+  }
+}
+
+/* What no block meets, or only one whose gate is 0, does not show. */
+static void nan_and_infinity(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_all(s, type))) return;
+  for (int i = 0; i < 24; i++) {
+    layer l = of(s, type, batches[i % CF_COUNT(batches)], 67, 90, sizes[i % 4], sizes[i / 4 % 4]);
+    l.w.by_features = i % 2;
+    l.gated = i % 3;
+    l.planted = true;
+    l.activation = (layerops_activation)(i % LAYEROPS_ACTIVATION_COUNT);
+    cf_keep(s, &l.w, 50);
+    run(s, &l, "50% kept");
+  }
+}
+
+/* One row holds most blocks, most rows none: threads must find their parts. */
+static void hub_rows(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_blocks(s, type))) return;
+  for (int64_t b = 0; b < 3; b++)
+    for (int64_t i = 0; i < 3; i++) {
+      static const int64_t rows[] = {1, 20, 130};
+      layer l = of_blocks(s, type, rows[i], 40, 60, sizes[b]);
+      for (int64_t n = 0; n < 40 * 60; n++) l.w.kept[n] = n / 60 == 17 || n == 2399;
+      run(s, &l, "a hub");
+    }
+}
+
+/* More than 65536 blocks on either axis. */
+static void long_axes(cf_session *s, layerops_type type) {
+  if (!cf_has(s, has_blocks(s, type))) return;
+  for (int turn = 0; turn < 2; turn++) {
+    const int64_t many = 65600 * 8;
+    layer l = of(s, type, 2, turn ? many : 8, turn ? 8 : many, 8, 8);
+    for (int64_t n = 0; n < 65600; n++) l.w.kept[n] = n % 129 == 0 || n > 65590;
+    run(s, &l, "long");
+  }
+}
+
+#define CHECK(name, types, variants, run)                                                          \
+  { LAYEROPS_OP_bsr_linear_forward, name, types, variants, run }
+#define I8 CF_WITH(CF_BIT(LAYEROPS_I8)) /* of W */
+
 const cf_check cf_bsr_checks[] = {
-    {LAYEROPS_OP_bsr_linear_forward, "patterns", CF_F32, CF_EVERY, patterns},
-    {LAYEROPS_OP_bsr_linear_forward, "sizes of the batch", CF_F32, CF_MEMORY, batch_sizes},
-    {LAYEROPS_OP_bsr_linear_forward, "activations and options", CF_F32, 0, activations},
-    {LAYEROPS_OP_bsr_linear_forward, "random masks", CF_F32, 0, random_masks},
-    {LAYEROPS_OP_bsr_linear_forward, "empty sizes", CF_F32, 0, empty_sizes},
+    CHECK("patterns", CF_F32, CF_EVERY, patterns),
+    CHECK("patterns", CF_HALVES, 0, patterns),
+    CHECK("sizes of the batch", CF_FLOATS, CF_MEMORY, batch_sizes),
+    CHECK("activations and options", CF_FLOATS, 0, activations),
+    CHECK("random masks", CF_F32, 0, random_masks),
+    CHECK("empty sizes", CF_FLOATS, 0, empty_sizes),
+    CHECK("sizes of blocks", CF_F32, CF_EVERY, block_sizes),
+    CHECK("sizes of blocks", CF_HALVES, CF_BIT(CF_HOST), block_sizes),
+    CHECK("sizes of blocks", CF_FLOATS | I8, 0, block_sizes),
+    CHECK("blocks of 4", CF_FLOATS, CF_MEMORY, blocks_of_4),
+    CHECK("ragged edges", CF_FLOATS, CF_MEMORY, ragged_edges),
+    CHECK("ragged edges", CF_FLOATS | I8, CF_BIT(CF_REPLAY), ragged_edges),
+    CHECK("features by row", CF_FLOATS, CF_MEMORY, features_by_row),
+    CHECK("gates", CF_FLOATS, CF_BIT(CF_REPLAY), gates),
+    CHECK("random layers", CF_FLOATS, CF_BIT(CF_TWICE), random_layers),
+    CHECK("random layers", CF_FLOATS | I8, 0, random_layers),
+    CHECK("NaN and infinity", CF_FLOATS, 0, nan_and_infinity),
+    CHECK("hub rows", CF_FLOATS, CF_BIT(CF_TWICE), hub_rows),
+    CHECK("long axes", CF_F32, 0, long_axes),
     {0},
 };

@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/activation.c \
 	%D%/backward.c \
 	%D%/bsr.c \
+	%D%/bsr_backward.c \
 	%D%/compare.c \
 	%D%/conformance.h \
 	%D%/data.c \
@@ -20,4 +21,6 @@ noinst_LTLIBRARIES += %D%/libconformance.la
 	%D%/session.c \
 	%D%/session.h \
 	%D%/softmax.c \
+	%D%/sparse.c \
+	%D%/sparse.h \
 	%D%/tolerance.c

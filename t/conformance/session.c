@@ -39,6 +39,15 @@ void cf_expect(cf_session *s, bool holds, const char *format, ...) {
   cf_fail(s, "%s", text);
 }
 
+bool cf_has(cf_session *s, layerops_status status) {
+  if (status == LAYEROPS_ERROR_UNSUPPORTED)
+    snprintf(s->missing, sizeof s->missing, "%s", layerops_last_error());
+  else if (status)
+    cf_fail(s, "a small call returned %s: %s", layerops_status_name(status), layerops_last_error());
+  cf_free_case(s);
+  return status == LAYEROPS_OK;
+}
+
 bool cf_next_side(cf_session *s, int *side) {
   static const int after[] = {[CF_DEVICE] = CF_AGAIN, [CF_AGAIN] = CF_REFERENCE};
   *side = *side < 0 ? CF_DEVICE : *side == CF_REFERENCE ? CF_SIDE_COUNT : after[*side];
@@ -120,9 +129,13 @@ static void run_check(cf_session *s, const cf_check *check, layerops_type type, 
   s->narrow = moves(check->op);
   s->cases = s->failed = 0;
   s->worst = 0;
-  s->failure[0] = s->label[0] = 0;
+  s->failure[0] = s->missing[0] = s->label[0] = 0;
   check->run(s, type);
   cf_free_case(s);
+  if (s->missing[0]) {
+    report(s, s->options->strict ? CF_FAILED : CF_SKIPPED, name, s->missing);
+    return;
+  }
   if (!s->cases) cf_fail(s, "no case ran");
   if (s->failed)
     snprintf(detail, sizeof detail, "%" PRId64 " faults in %" PRId64 " cases; the first: %s",
@@ -181,9 +194,9 @@ static bool wanted(const cf_session *s, layerops_op op) {
 }
 
 static const cf_check *const families[] = {
-    cf_gemm_checks,    cf_linear_checks, cf_backward_checks, cf_activation_checks,
-    cf_softmax_checks, cf_loss_checks,   cf_move_checks,     cf_optimizer_checks,
-    cf_bsr_checks,     cf_packed_checks, cf_scale_checks,
+    cf_gemm_checks,    cf_linear_checks,       cf_backward_checks, cf_activation_checks,
+    cf_softmax_checks, cf_loss_checks,         cf_move_checks,     cf_optimizer_checks,
+    cf_bsr_checks,     cf_bsr_backward_checks, cf_packed_checks,   cf_scale_checks,
 };
 
 static void run_all(cf_session *s) {

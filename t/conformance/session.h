@@ -84,6 +84,7 @@ typedef struct cf_session {
   struct cf_block *blocks; /* memory of the current case */
   char label[256];
   char failure[1024]; /* the first one of the check */
+  char missing[512];  /* what the device lacks for it */
   int64_t cases, failed;
   double worst; /* largest error / bound */
 } cf_session;
@@ -116,7 +117,8 @@ typedef struct cf_check {
 /* The families; each list ends with an entry without a name. */
 extern const cf_check cf_gemm_checks[], cf_linear_checks[], cf_backward_checks[],
     cf_activation_checks[], cf_softmax_checks[], cf_loss_checks[], cf_optimizer_checks[],
-    cf_move_checks[], cf_bsr_checks[], cf_packed_checks[], cf_scale_checks[];
+    cf_move_checks[], cf_bsr_checks[], cf_bsr_backward_checks[], cf_packed_checks[],
+    cf_scale_checks[];
 
 /* ---- data.c ---- */
 uint64_t cf_random(cf_session *s);
@@ -160,6 +162,10 @@ void cf_fail(cf_session *s, const char *format, ...) __attribute__((format(print
 /* Asserts on what is not an element: a status, a message. */
 void cf_expect(cf_session *s, bool holds, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* For a check that needs more of the device than the types: `status` is that of a small call of the
+ * kind. Where it is UNSUPPORTED the check is reported as skipped, and must end. */
+bool cf_has(cf_session *s, layerops_status status);
 
 #define CF_SIDES(s, side) for (int side = -1; cf_next_side(s, &side);)
 #define CF_CALL(s, side, op, args)                                                                 \

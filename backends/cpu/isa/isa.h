@@ -59,9 +59,22 @@ typedef struct lo_dot_tile {
 } lo_dot_tile;
 typedef void (*lo_dot_kernel)(const lo_dot_tile *tile);
 
+/* c[r][j] = the sum over i < m of d[i][r] * x[i][j], each one chain: a row of x, a whole number of
+ * vectors, is put together from slices that lie at x[s] + i * x_row. 1, 2 or 4 slices make a
+ * vector. */
+typedef struct lo_slices {
+  const float *const *x;
+  const float *d;
+  int64_t x_row, d_row, m;
+  float *c;
+  int64_t c_row;
+} lo_slices;
+typedef void (*lo_slices_kernel)(const lo_slices *tile);
+
 enum { LO_ROW_MAJOR, LO_K_MAJOR, LO_SCATTERED, LO_LAYOUTS };
 enum { LO_MAX_TILE_ROWS = 14, LO_MAX_VECTORS = 4, LO_MAX_PANEL = 64 };
 enum { LO_MAX_TILE = 14 * 32 }; /* sums of a tile */
+enum { LO_MAX_SLICE_VECTORS = 3, LO_MAX_SLICES = 12 };
 enum { LO_MAX_DOT_ROWS = 8, LO_MAX_DOT_COLUMNS = 5, LO_MAX_RESIDENT = 13 };
 
 /* Tiles of 1..vectors vectors by 1..rows[vectors - 1] rows; a panel of W is vectors * lanes wide.
@@ -79,6 +92,9 @@ typedef struct lo_microkernels {
   /* Tiles of one row by 1 or 2 vectors for one segment of k 1..13 and an epilogue; NULL: none. */
   lo_microkernel resident[2][LO_MAX_RESIDENT];            /* [vectors - 1][k - 1] */
   lo_dot_kernel dot[LO_MAX_DOT_COLUMNS][LO_MAX_DOT_ROWS]; /* [columns - 1][rows - 1] */
+  /* Of slice_rows rows, or 4: [slices a vector / 2][vectors - 1][it is 4 and slice_rows is not] */
+  int slice_rows, slice_vectors;
+  lo_slices_kernel slices[3][LO_MAX_SLICE_VECTORS][2];
 } lo_microkernels;
 
 /* Memory of an epilogue's operand: element (i, j) at base + (i * stride + j) elements; NULL:

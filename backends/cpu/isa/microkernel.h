@@ -14,7 +14,9 @@
  * four vectors' lanes); MOST_ROWS, VECTORS, TILES(X) (X(rows, vectors) of each tile), TILE_ROWS
  * (the most rows for each number of vectors) and the same for dots: DOT_COLUMNS, DOTS(X), DOT_ROWS.
  * The arrays below become registers, since all bounds are constants once inlined. RESIDENT is the
- * longest k whose W of two vectors stays in registers (0 or 13). */
+ * longest k whose W of two vectors stays in registers (0 or 13). For slices: SLICE_ROWS,
+ * SLICE_VECTORS, vec_join(x, parts) (a vector of 1, 2 or 4 slices, as SLICES(X) has them: X(rows,
+ * vectors, parts)). */
 #include "backends/cpu/isa/isa.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -297,6 +299,45 @@ ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
   }
 DOTS(DOT_FUNCTION)
 
+/* ---- Slices ---- */
+
+ALWAYS_INLINE void slices(const lo_slices *t, int rows, int vectors, int parts) {
+  vec sums[SLICE_ROWS][SLICE_VECTORS];
+  const float *x[LO_MAX_SLICES], *d = t->d;
+  const int64_t x_row = t->x_row, d_row = t->d_row;
+#pragma GCC unroll 16
+  for (int s = 0; s < vectors * parts; s++) x[s] = t->x[s];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) sums[r][v] = vec_zero();
+  for (int64_t i = 0; i < t->m; i++) {
+    vec b[SLICE_VECTORS];
+    __builtin_prefetch(d + 12 * d_row); /* rows may lie pages apart */
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) b[v] = vec_join(x + v * parts, parts);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const vec a = vec_broadcast(d + r);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) sums[r][v] = vec_fma(a, b[v], sums[r][v]);
+    }
+    d += d_row;
+#pragma GCC unroll 16
+    for (int s = 0; s < vectors * parts; s++) x[s] += x_row;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) vec_store(t->c + r * t->c_row + v * LANES, sums[r][v]);
+}
+
+#define SLICES_FUNCTION(rows, vectors, parts)                                                      \
+  static void slices_##rows##_##vectors##_##parts(const lo_slices *t) {                            \
+    slices(t, rows, vectors, parts);                                                               \
+  }
+SLICES(SLICES_FUNCTION)
+
 /* ---- The table ---- */
 
 #define ROW_MAJOR(rows, vectors) [vectors - 1][rows - 1] = row_major_##rows##_##vectors,
@@ -304,9 +345,11 @@ DOTS(DOT_FUNCTION)
 #define SCATTERED(rows, vectors) [vectors - 1][rows - 1] = scattered_##rows##_##vectors,
 #define RESIDENT_ENTRY(depth, v) [v - 1][depth - 1] = resident_##depth##_##v,
 #define DOT_ENTRY(rows, columns) [columns - 1][rows - 1] = dot_##rows##_##columns,
-#define STRING_(x)               #x
-#define STRING(x)                STRING_(x)
-#define NAME(kind)               STRING(LO_ISA) "_" SHAPE "_" kind
+#define SLICES_ENTRY(rows, vectors, parts)                                                         \
+  [parts / 2][vectors - 1][rows < SLICE_ROWS] = slices_##rows##_##vectors##_##parts,
+#define STRING_(x) #x
+#define STRING(x)  STRING_(x)
+#define NAME(kind) STRING(LO_ISA) "_" SHAPE "_" kind
 const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .kernels = {{STRING(LO_ISA) "_dot", lo_refuses_dot},
                 {NAME("prepacked"), lo_refuses_prepacked},
@@ -317,12 +360,17 @@ const lo_microkernels LO_ISA_NAME(lo_microkernels) = {
     .rows = TILE_ROWS,
     .dot_columns = DOT_COLUMNS,
     .dot_rows = DOT_ROWS,
-    .lane_bits = LANES == 16 ? 4 : LANES == 8 ? 3 : 2,
+    .lane_bits = LANES == 16  ? 4
+                 : LANES == 8 ? 3
+                              : 2,
     .flops_per_ns = FLOPS_PER_NS,
     .ns = 2.0 * LANES / FLOPS_PER_NS,
     .lane_share = 1.0 / LANES,
     .run = {{TILES(ROW_MAJOR)}, {TILES(K_MAJOR)}, {TILES(SCATTERED)}},
     .dot = {DOTS(DOT_ENTRY)},
+    .slice_rows = SLICE_ROWS,
+    .slice_vectors = SLICE_VECTORS,
+    .slices = {SLICES(SLICES_ENTRY)},
 #if RESIDENT
     .resident = {RESIDENTS(RESIDENT_ENTRY)},
 #endif

@@ -31,6 +31,12 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
+static inline vec vec_join(const float *const *x, int parts) {
+  return parts == 1 ? _mm256_loadu_ps(x[0])
+                    : _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x[0])),
+                                           _mm_loadu_ps(x[1]), 1);
+}
+
 #define RESIDENT  0
 #define MOST_ROWS 6
 #define VECTORS   2
@@ -41,6 +47,9 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
 #define DOTS(X)     UPTO_6(X, 1) UPTO_4(X, 2) UPTO_4(X, 3)
 #define DOT_ROWS                                                                                   \
   { 6, 4, 4 }
-#define SHAPE        "6x16"
-#define FLOPS_PER_NS 70
+#define SLICE_ROWS    4
+#define SLICE_VECTORS 2
+#define SLICES(X)     X(4, 1, 1) X(4, 2, 1) X(4, 1, 2) X(4, 2, 2)
+#define SHAPE         "6x16"
+#define FLOPS_PER_NS  70
 #include "backends/cpu/isa/microkernel.h"

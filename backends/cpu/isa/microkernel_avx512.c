@@ -34,6 +34,17 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
 
+static inline vec vec_join(const float *const *x, int parts) {
+  if (parts == 1) return _mm512_loadu_ps(x[0]);
+  if (parts == 2)
+    return _mm512_mask_broadcast_f32x8(_mm512_castps256_ps512(_mm256_loadu_ps(x[0])), 0xff00,
+                                       _mm256_loadu_ps(x[1]));
+  vec v = _mm512_castps128_ps512(_mm_loadu_ps(x[0]));
+  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(x[1]));
+  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(x[2]));
+  return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(x[3]));
+}
+
 #define RESIDENT  13
 #define MOST_ROWS 14
 #define VECTORS   4
@@ -44,6 +55,12 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
 #define DOTS(X)     UPTO_8(X, 1) UPTO_8(X, 2) UPTO_8(X, 3) UPTO_6(X, 4) UPTO_5(X, 5)
 #define DOT_ROWS                                                                                   \
   { 8, 8, 8, 6, 5 }
+#define SLICE_ROWS                8
+#define SLICE_VECTORS             3
+#define SLICES_OF(X, rows, parts) X(rows, 1, parts) X(rows, 2, parts) X(rows, 3, parts)
+#define SLICES(X)                                                                                  \
+  SLICES_OF(X, 8, 1)                                                                               \
+  SLICES_OF(X, 8, 2) SLICES_OF(X, 8, 4) SLICES_OF(X, 4, 1) SLICES_OF(X, 4, 2) SLICES_OF(X, 4, 4)
 #define SHAPE        "6x64"
 #define FLOPS_PER_NS 150
 #include "backends/cpu/isa/microkernel.h"

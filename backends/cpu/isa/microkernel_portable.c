@@ -46,6 +46,11 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
   for (int i = 0; i < 4; i++) p[i] = (v[i][0] + v[i][2]) + (v[i][1] + v[i][3]);
 }
 
+static inline vec vec_join(const float *const *x, int parts) {
+  (void)parts; /* a slice is no narrower than a vector */
+  return vec_load(x[0]);
+}
+
 #define RESIDENT  0
 #define MOST_ROWS 4
 #define VECTORS   2
@@ -56,6 +61,9 @@ static inline void vec_store_sums(float *p, vec a, vec b, vec c, vec d) {
 #define DOTS(X)     UPTO_4(X, 1) UPTO_4(X, 2)
 #define DOT_ROWS                                                                                   \
   { 4, 4 }
-#define SHAPE        "4x8"
-#define FLOPS_PER_NS 20
+#define SLICE_ROWS    4
+#define SLICE_VECTORS 2
+#define SLICES(X)     X(4, 1, 1) X(4, 2, 1)
+#define SHAPE         "4x8"
+#define FLOPS_PER_NS  20
 #include "backends/cpu/isa/microkernel.h"
