@@ -152,8 +152,6 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   bool moves = op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
                op == LAYEROPS_OP_gather;
   bool products = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
-  if (op == LAYEROPS_OP_bsr_linear_backward)
-    return "block-sparse gradients have no kernel here yet";
   if (op == LAYEROPS_OP_bsr_linear_forward)
     return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
   if (LO_FLOAT & LO_BIT(type)) return NULL;

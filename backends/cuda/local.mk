@@ -2,6 +2,7 @@ EXTRA_DIST += \
 	%D%/align.cu \
 	%D%/async_copy.cuh \
 	%D%/bsr.cu \
+	%D%/bsr_gradient.cu \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -58,7 +59,9 @@ library_parts += %D%/libcuda.la
 	%D%/align.cu \
 	%D%/boxes.c \
 	%D%/boxes.h \
+	%D%/bsr_backward.c \
 	%D%/bsr.cu \
+	%D%/bsr_gradient.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \

@@ -437,11 +437,3 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
   }
   return LAYEROPS_OK;
 }
-
-/* Refused before a call comes here. */
-layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
-                                            const layerops_bsr_linear_backward_args *a) {
-  (void)a;
-  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_linear_backward: %s has no kernel",
-                 ctx->device->name);
-}

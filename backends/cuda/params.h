@@ -143,6 +143,18 @@ typedef struct lo_cu_bsr {
   lo_cu_epilogue e;
 } lo_cu_bsr;
 
+/* Its gradients, plainly. */
+enum { LO_CU_BSR_DX, LO_CU_BSR_DW, LO_CU_BSR_DGATE, LO_CU_BSR_DBIAS };
+typedef struct lo_cu_bsr_gradient {
+  lo_cu_view dz, x, values, saved, to; /* to: the gradient */
+  const int *row_start, *column, *col_start, *row, *place;
+  const float *gate; /* or NULL */
+  lo_cu_scalar beta;
+  lo_i64 m, n, k, count, block_rows; /* samples, rows and columns of W, kept blocks */
+  int height, width, transposed, activation;
+  float slope;
+} lo_cu_bsr_gradient;
+
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
  * loop's share, in percent, of what an SM full of such blocks could multiply; WAIT: clocks that a

@@ -71,11 +71,3 @@ layerops_status lo_cl_bsr_linear_forward(layerops_context *ctx,
   LO_TRY(lo_bsr_plain(ctx, a));
   return lo_cl_of(ctx)->device->class.vector > 1 ? run_cpu(ctx, a) : run_gpu(ctx, a);
 }
-
-/* Refused before a call comes here. */
-layerops_status lo_cl_bsr_linear_backward(layerops_context *ctx,
-                                          const layerops_bsr_linear_backward_args *a) {
-  (void)a;
-  return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_linear_backward: %s has no kernel",
-                 ctx->device->name);
-}

@@ -4,6 +4,7 @@
 opencl_kernels = \
 	%D%/bsr_cpu.cl \
 	%D%/bsr_gpu.cl \
+	%D%/bsr_gradient.cl \
 	%D%/epilogue.cl \
 	%D%/loop_cpu.cl \
 	%D%/loop_gpu.cl \
@@ -36,6 +37,7 @@ library_parts += %D%/libopencl.la
 	%D%/backend.c \
 	%D%/backward.c \
 	%D%/bsr.c \
+	%D%/bsr_backward.c \
 	%D%/buffer.c \
 	%D%/cache.c \
 	%D%/context.c \

@@ -42,6 +42,7 @@ typedef enum lo_cl_source {
   LO_CL_PRODUCT_PLAIN,
   LO_CL_BSR_CPU, /* as the dense ones */
   LO_CL_BSR_GPU,
+  LO_CL_BSR_GRADIENT,
   LO_CL_SUM,
   LO_CL_MAP,
   LO_CL_OPTIMIZER,

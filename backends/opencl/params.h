@@ -66,6 +66,18 @@ typedef struct lo_cl_bsr {
   LO_LONG block_row; /* of the first group */
 } lo_cl_bsr;
 
+/* Its gradients. beta's buffer and gate's: offset in elements, or -1 where there is none. */
+typedef struct lo_cl_bsr_gradient {
+  lo_cl_view dz, x, saved, to; /* to: the gradient */
+  lo_cl_scalar beta;
+  LO_LONG m, n, k;                          /* samples, rows and columns of W */
+  LO_LONG height, width, count, block_rows; /* of blocks; kept ones */
+  LO_LONG gate;
+  LO_INT transposed, activation;
+  LO_FLOAT slope;
+  LO_INT reserved;
+} lo_cl_bsr_gradient;
+
 /* Work on each element of views of one shape: an item takes item_cols columns of item_rows rows. */
 typedef struct lo_cl_shape {
   LO_LONG rows, cols;

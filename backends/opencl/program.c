@@ -43,6 +43,9 @@ static const char product_gpu[] =
 static const char bsr_gpu[] =
 #include "backends/opencl/bsr_gpu.cl.inc"
     ;
+static const char bsr_gradient[] =
+#include "backends/opencl/bsr_gradient.cl.inc"
+    ;
 static const char product_plain[] =
 #include "backends/opencl/product_plain.cl.inc"
     ;
@@ -82,6 +85,7 @@ static const struct {
     [LO_CL_BSR_CPU] = {{activation, epilogue, loop_cpu, bsr_cpu}, "-DNV=%d"},
     [LO_CL_BSR_GPU] = {{activation, epilogue, loop_gpu, bsr_gpu},
                        "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
+    [LO_CL_BSR_GRADIENT] = {{activation, bsr_gradient}, ""},
     [LO_CL_SUM] = {{sum}, ""},
     [LO_CL_MAP] = {{activation, shape, map}, ""},
     [LO_CL_OPTIMIZER] = {{shape, optimizer}, ""},

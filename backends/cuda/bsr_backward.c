@@ -1,0 +1,81 @@
+/* bsr_linear_backward, plainly: dZ, then a kernel for each gradient. */
+#include <config.h>
+
+#include "backends/cuda/cuda.h"
+#include "common/bsr.h"
+
+typedef struct gradient {
+  layerops_context *ctx;
+  const layerops_bsr_linear_backward_args *a;
+  layerops_matrix dz;
+  lo_cu_bsr_gradient p;
+} gradient;
+
+/* dZ is dY itself where nothing has to be done to it. */
+static layerops_status make_dz(gradient *g) {
+  const layerops_bsr_linear_backward_args *a = g->a;
+  char *memory;
+  g->dz = lo_present(&a->dz) ? a->dz : a->dy;
+  if (a->activation == LAYEROPS_IDENTITY && !lo_present(&a->dz)) return LAYEROPS_OK;
+  if (!a->dy.rows || !a->dy.cols) return LAYEROPS_OK;
+  if (!lo_present(&a->dz)) {
+    g->dz = layerops_matrix_of(NULL, a->dy.type, a->dy.rows, a->dy.cols);
+    int64_t bytes = a->dy.rows * a->dy.cols * (int64_t)layerops_type_size(a->dy.type);
+    LO_TRY(lo_cuda_scratch(g->ctx, bytes, &memory));
+    g->dz.host = memory; /* an address without a buffer of its own */
+  }
+  if (a->activation == LAYEROPS_IDENTITY) {
+    layerops_copy_args copy = {.x = a->dy, .y = g->dz};
+    return lo_cuda_copy(g->ctx, &copy);
+  }
+  layerops_activation_backward_args args = {.dy = a->dy,
+                                            .saved = a->saved,
+                                            .dx = g->dz,
+                                            .activation = a->activation,
+                                            .slope = a->slope};
+  return lo_cuda_activation_backward(g->ctx, &args);
+}
+
+static layerops_status run(gradient *g, int which, const layerops_matrix *to, int64_t items) {
+  if (!lo_present(to) || !items) return LAYEROPS_OK;
+  g->p.to = lo_cuda_view(to);
+  return lo_cuda_check(g->ctx,
+                       lo_cu_run_bsr_gradient(which, &g->p, lo_cuda_grid(g->ctx, items),
+                                              lo_cuda(g->ctx)->stream),
+                       "bsr_linear_backward");
+}
+
+layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
+                                            const layerops_bsr_linear_backward_args *a) {
+  const layerops_bsr *w = a->w;
+  const bool transposed = a->layout == LAYEROPS_FEATURES_BY_ROW;
+  const layerops_matrix values = layerops_bsr_values(w);
+  gradient g = {.ctx = ctx, .a = a};
+  LO_TRY(make_dz(&g));
+  g.p = (lo_cu_bsr_gradient){.dz = lo_cuda_view(&g.dz),
+                             .x = lo_cuda_view(&a->x),
+                             .values = lo_cuda_view(&values),
+                             .row_start = w->row_start->native,
+                             .column = w->column->native,
+                             .col_start = w->col_start->native,
+                             .row = w->row->native,
+                             .place = w->place->native,
+                             .gate = lo_present(&a->gate) ? lo_address(&a->gate) : NULL,
+                             .beta = lo_cuda_scalar(&a->beta),
+                             .m = transposed ? a->dy.cols : a->dy.rows,
+                             .n = w->rows,
+                             .k = w->cols,
+                             .count = w->count,
+                             .block_rows = w->block_rows,
+                             .height = (int)w->height,
+                             .width = (int)w->width,
+                             .transposed = transposed,
+                             .activation = a->dx_activation,
+                             .slope = (float)a->dx_slope.value};
+  if (a->dx_activation != LAYEROPS_IDENTITY) g.p.saved = lo_cuda_view(&a->dx_saved);
+  ctx->kernel = "bsr_plain";
+  LO_TRY(run(&g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols));
+  LO_TRY(run(&g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width));
+  LO_TRY(run(&g, LO_CU_BSR_DGATE, &a->dgate, w->count));
+  return run(&g, LO_CU_BSR_DBIAS, &a->dbias, w->rows);
+}
