@@ -87,6 +87,20 @@ int lo_cu_run_direct_fma(int number, int halves, const lo_cu_gemm *p, lo_cu_grid
                          void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
 int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
+/* Block-sparse products of 16-bit types, by rows of blocks or turned. tile: of LO_CU_BSR_DIRECT;
+ * loose: rows of X begin or end elsewhere than on borders of 16 bytes; shape: of LO_CU_BSR_SHAPES.
+ * Of the grid only x counts. */
+int lo_cu_run_bsr_direct(int tile, int bf16, int turned, int loose, const lo_cu_bsr16 *p,
+                         lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_group(int shape, int bf16, int turned, const lo_cu_bsr16 *p, lo_cu_grid grid,
+                        void *stream);
+int lo_cu_run_bsr_boxes(int shape, int bf16, int turned, const lo_cu_boxed_bsr16 *p,
+                        lo_cu_grid grid, void *stream);
+/* The gradient of the weights: a block of the grid a chunk. */
+int lo_cu_run_bsr_wgrad(int shape, int bf16, const lo_cu_bsr_wgrad *p, lo_cu_grid grid,
+                        void *stream);
+int lo_cu_run_bsr_wgrad_boxes(int shape, int bf16, const lo_cu_boxed_bsr_wgrad *p, lo_cu_grid grid,
+                              void *stream);
 
 int lo_cu_run_activation_forward(const lo_cu_unary *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_activation_backward(const lo_cu_binary *p, lo_cu_grid grid, void *stream);

@@ -143,6 +143,69 @@ typedef struct lo_cu_bsr {
   lo_cu_epilogue e;
 } lo_cu_bsr;
 
+/* ---- Block-sparse products of 16-bit types. A line of blocks is a row of them, or, turned (by the
+ * transposed view), a column; units are the square parts of blocks that large products go by. */
+
+/* Side of units; of steps: columns of a slab of X, rows of the result, lines of units in a group,
+ * slabs and units that a step has at most; of chunks: columns of a slab of dZ or X, slabs, units,
+ * and how many chunks an SM has at once. X(UNIT, SLAB, ROWS, GROUP, SLABS, UNITS, CHUNK_SLAB,
+ * CHUNK_SLABS, CHUNK_UNITS, RESIDENT) */
+#define LO_CU_BSR_SHAPES(X)                                                                        \
+  X(32, 32, 256, 4, 2, 4, 32, 10, 8, 2)                                                            \
+  X(16, 64, 128, 16, 2, 16, 32, 32, 104, 1)
+
+/* A step: int column[SLABS], where slabs begin in a row of X, -1 for none; int unit[UNITS], where
+ * units begin among the values, in 8 elements; u16 code[UNITS], a unit's line in the group and,
+ * below LO_CU_BSR_LINE_SHIFT, where its columns begin among the slabs as they lie in shared memory,
+ * in 16 bytes; u8 start[8]: where the units of each quarter of the lines begin, and end. */
+#define LO_CU_BSR_LINE_SHIFT                11
+#define LO_CU_BSR_STEP_WORDS(SLABS, UNITS) (((SLABS) + (UNITS) + (UNITS) / 2 + 2 + 3) / 4 * 4)
+/* A chunk: int units, slabs of dZ, slabs in all, 0; int column[SLABS]; int unit[UNITS]; and of each
+ * unit four u8: its slab of dZ, of X, and where it begins in these, in 8 elements, array by array.
+ */
+#define LO_CU_BSR_CHUNK_WORDS(SLABS, UNITS) ((4 + (SLABS) + 2 * (UNITS) + 3) / 4 * 4)
+
+typedef struct lo_cu_bsr16 {
+  const void *x, *w;
+  lo_i64 x_stride, m, n, k, tiles_m;
+  int k_log2, n_log2;               /* sides of blocks, along k and n */
+  int parts_log2;                   /* direct kernels: tiles along n of a line of blocks */
+  const int *start, *index, *place; /* direct kernels: the lists; place: where turned */
+  const void *steps;                /* others */
+  const int *first, *order;         /* of each group: its first step; groups by falling length */
+  int groups;
+  int pitch_log2; /* width of a block */
+  lo_cu_epilogue e;
+} lo_cu_bsr16;
+
+typedef struct lo_cu_boxed_bsr16 {
+  lo_cu_map x, w;
+  lo_cu_bsr16 p;
+} lo_cu_boxed_bsr16;
+
+/* dW = dZ^T X where blocks are kept. */
+typedef struct lo_cu_bsr_wgrad {
+  const void *z, *x, *chunks;
+  lo_i64 z_stride, x_stride, m, n, k;
+  lo_i64 values;  /* rows of the matrix of values */
+  int pitch_log2; /* width of a block */
+  lo_cu_epilogue e;
+} lo_cu_bsr_wgrad;
+
+typedef struct lo_cu_boxed_bsr_wgrad {
+  lo_cu_map z, x;
+  lo_cu_bsr_wgrad p;
+} lo_cu_boxed_bsr_wgrad;
+
+/* Direct kernels: 16 MT x 8 NT outputs of a block of WARPS, which have DEPTH times four chunks on
+ * their way at once; RESIDENT blocks on an SM. X(NAME, MT, NT, WARPS, DEPTH, RESIDENT) */
+#define LO_CU_BSR_DIRECT(X)                                                                        \
+  X(32x32, 2, 4, 4, 2, 4)                                                                          \
+  X(32x32_w8, 2, 4, 8, 2, 2)                                                                       \
+  X(32x32_w2, 2, 4, 2, 1, 10)                                                                      \
+  X(64x16, 4, 2, 2, 1, 10)                                                                         \
+  X(32x8, 2, 1, 1, 2, 16)
+
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
  * loop's share, in percent, of what an SM full of such blocks could multiply; WAIT: clocks that a
