@@ -35,7 +35,7 @@ lo_op_types lo_op_types_of(layerops_op op, layerops_type first) {
   case LAYEROPS_OP_transpose:
     return (lo_op_types){LO_COPYABLE, LO_BIT(first)};
   case LAYEROPS_OP_bsr_linear_forward:
-    return (lo_op_types){LO_BIT(LAYEROPS_F32), LO_BIT(LAYEROPS_F32)};
+    return (lo_op_types){LO_FLOAT, LO_BIT(first)};
   default:
     return (lo_op_types){LO_FLOAT, LO_FLOAT};
   }

@@ -370,7 +370,8 @@ LAYEROPS_API layerops_status layerops_weights_unpack(layerops_context *ctx,
 LAYEROPS_API void layerops_weights_destroy(layerops_weights *weights); /* NULL is allowed */
 
 /* ---- bsr_linear_forward: as linear_forward, W block-sparse --------------------------------------
- * In f32 so far. Empty rows of W give bias only. */
+ * All have the type of w: f32; on CUDA f16 and bf16 too, which tensor cores multiply (bf16 from
+ * Ampere on). Empty rows of W give bias only. */
 typedef struct layerops_bsr_linear_forward_args {
   layerops_matrix x;
   const layerops_bsr *w;
