@@ -44,6 +44,14 @@ struct lo_weights_form {
   const char *(*refuses_x)(const layerops_weights *weights, layerops_type x);
 };
 
+/* What a backend keeps beside the pattern of block-sparse weights, to plan with. Without it (NULL)
+ * nothing. */
+struct lo_bsr_form {
+  /* All but the values is set; sets w->state. */
+  layerops_status (*create)(layerops_context *ctx, layerops_bsr *w);
+  void (*release)(layerops_bsr *w); /* the state, which may be NULL */
+};
+
 /* Recorded calls in a form of the device's own, which one launch replays. Without one (NULL) a
  * graph is a list of checked calls, run one after the other. */
 typedef struct lo_call lo_call;
@@ -141,6 +149,7 @@ struct lo_backend {
   void (*event_destroy)(layerops_context *ctx, void *event);
 
   const struct lo_weights_form *weights; /* NULL: none */
+  const struct lo_bsr_form *bsr;         /* NULL: none */
   const struct lo_graph_form *graphs;    /* NULL: none */
   const struct lo_tuning_form *tuning;   /* NULL: nothing to choose by measuring */
   const struct lo_again_form *again;     /* NULL: nothing is kept of calls that come again */

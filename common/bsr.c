@@ -35,6 +35,7 @@ static layerops_status fill_in(const char *function, layerops_context *ctx, laye
   const int64_t elements = w->count * w->height * w->width;
   LO_TRY(lo_bsr_index_make(function, w, pattern));
   LO_TRY(upload_index(ctx, w));
+  if (ctx->backend->bsr) LO_TRY(ctx->backend->bsr->create(ctx, w));
   LO_TRY(layerops_buffer_create(ctx, elements * (int64_t)layerops_type_size(w->type), &w->values));
   if (w->type != LAYEROPS_I8) return LAYEROPS_OK;
   return layerops_buffer_create(ctx, w->count * (int64_t)sizeof(float), &w->scales);
@@ -69,6 +70,7 @@ void layerops_bsr_destroy(layerops_bsr *w) {
   if (!w) return;
   layerops_buffer *const buffers[] = {w->row_start, w->column, w->col_start, w->row,
                                       w->place,     w->values, w->scales};
+  if (w->device->backend->bsr) w->device->backend->bsr->release(w);
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) layerops_buffer_destroy(buffers[i]);
   free((void *)w->host.row_start);
   free(w);

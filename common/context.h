@@ -78,6 +78,7 @@ struct layerops_bsr {
   layerops_buffer *row_start, *column, *col_start, *row, *place; /* the same on the device, i32 */
   layerops_buffer *values, *scales;                              /* scales: f32, of i8 alone */
   int64_t longest_row, longest_col;                              /* the most blocks kept in one */
+  void *state;                                                   /* the backend's form */
 };
 
 /* Numbers objects as they are made, from 1: no other has had it, at the same address either. */

@@ -20,13 +20,13 @@ static const struct {
 };
 
 static int encode(lo_cu_map *map, CUtensorMapDataType type, const void *p,
-                  const cuuint64_t extent[3], const cuuint64_t stride[2], const cuuint32_t box[3]) {
+                  const cuuint64_t extent[3], const cuuint64_t stride[2], const cuuint32_t box[3],
+                  CUtensorMapSwizzle swizzle) {
   const cuuint32_t step[] = {1, 1, 1};
   CUtensorMap made;
   CUresult error = lo_cuda_driver_get()->cuTensorMapEncodeTiled(
-      &made, type, 3, (void *)p, extent, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      &made, type, 3, (void *)p, extent, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   memcpy(map, &made, sizeof made);
   return (int)error;
 }
@@ -46,7 +46,7 @@ int lo_cuda_box(const lo_cu_operand *o, lo_box_type type, lo_i64 k, lo_i64 batch
                          one ? 16 : (cuuint64_t)o->batch_stride * size};
   cuuint32_t box[] = {along, o->k_inner ? (cuuint32_t)lines : along, 1};
   stride[0] = row_stride(stride[0], extent[1], extent[0] * size);
-  return encode(map, types[type].type, o->p, extent, stride, box);
+  return encode(map, types[type].type, o->p, extent, stride, box, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 /* As bits: nothing is converted. */
@@ -61,7 +61,20 @@ int lo_cuda_box_c(const lo_cu_gemm *g, lo_cu_map *map) {
   cuuint64_t stride[] = {row_stride((cuuint64_t)g->e.c.stride * size, extent[1], extent[0] * size),
                          g->batch == 1 ? 16 : (cuuint64_t)g->e.c.batch_stride * size};
   cuuint32_t box[] = {(cuuint32_t)(128 / size), LO_CU_BOX_ROWS, 1};
-  return encode(map, words[size], g->e.c.p, extent, stride, box);
+  return encode(map, words[size], g->e.c.p, extent, stride, box, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+int lo_cuda_narrow_box(const void *p, lo_box_type type, lo_i64 rows, lo_i64 cols, lo_i64 stride,
+                       int width, int lines, lo_cu_map *map) {
+  static const CUtensorMapSwizzle swizzles[] = {[1] = CU_TENSOR_MAP_SWIZZLE_32B,
+                                                [2] = CU_TENSOR_MAP_SWIZZLE_64B,
+                                                [4] = CU_TENSOR_MAP_SWIZZLE_128B};
+  const unsigned size = types[type].size;
+  const cuuint64_t extent[] = {(cuuint64_t)cols, (cuuint64_t)rows, 1};
+  const cuuint64_t distance[] = {row_stride((cuuint64_t)stride * size, extent[1], extent[0] * size),
+                                 16};
+  const cuuint32_t box[] = {(cuuint32_t)width, (cuuint32_t)lines, 1};
+  return encode(map, types[type].type, p, extent, distance, box, swizzles[width * size / 32]);
 }
 
 bool lo_cuda_takes_boxes(const lo_cu_gemm *g) {

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/gemm_simt.cuh"
-#include "backends/cuda/launch.h"
+#include "backends/cuda/bsr_launch.h"
 
 /* Steps through kept blocks, BK of k at a time; a block's column is read one block ahead. */
 template <class T, int BLOCK> struct bsr_steps {

@@ -1,7 +1,9 @@
-/* bsr_linear_backward, plainly: dZ, then a kernel for each gradient. */
+/* bsr_linear_backward: dZ, then each gradient by tensor cores where they take it, else plainly. */
 #include <config.h>
 
+#include "backends/cuda/bsr_launch.h"
 #include "backends/cuda/cuda.h"
+#include "backends/cuda/ops_bsr.h"
 #include "common/bsr.h"
 
 typedef struct gradient {
@@ -28,21 +30,48 @@ static layerops_status make_dz(gradient *g) {
     layerops_copy_args copy = {.x = a->dy, .y = g->dz};
     return lo_cuda_copy(g->ctx, &copy);
   }
-  layerops_activation_backward_args args = {.dy = a->dy,
-                                            .saved = a->saved,
-                                            .dx = g->dz,
-                                            .activation = a->activation,
-                                            .slope = a->slope};
+  layerops_activation_backward_args args = {
+      .dy = a->dy, .saved = a->saved, .dx = g->dz, .activation = a->activation, .slope = a->slope};
   return lo_cuda_activation_backward(g->ctx, &args);
 }
+
+static const char operation[] = "bsr_linear_backward";
 
 static layerops_status run(gradient *g, int which, const layerops_matrix *to, int64_t items) {
   if (!lo_present(to) || !items) return LAYEROPS_OK;
   g->p.to = lo_cuda_view(to);
-  return lo_cuda_check(g->ctx,
-                       lo_cu_run_bsr_gradient(which, &g->p, lo_cuda_grid(g->ctx, items),
-                                              lo_cuda(g->ctx)->stream),
-                       "bsr_linear_backward");
+  g->ctx->kernel = "bsr_plain";
+  return lo_cuda_check(
+      g->ctx,
+      lo_cu_run_bsr_gradient(which, &g->p, lo_cuda_grid(g->ctx, items), lo_cuda(g->ctx)->stream),
+      operation);
+}
+
+/* Neither gates nor the layout of features have kernels on tensor cores. */
+static bool is_usual(const layerops_bsr_linear_backward_args *a) {
+  return a->layout == LAYEROPS_SAMPLES_BY_ROW && !lo_present(&a->gate);
+}
+
+static layerops_status run_dx(gradient *g) {
+  const layerops_bsr_linear_backward_args *a = g->a;
+  lo_cuda_bsr_product p = {.w = a->w, .turned = true, .x = g->dz, .y = a->dx, .what = operation};
+  if (!lo_present(&a->dx)) return LAYEROPS_OK;
+  p.epilogue = (lo_epilogue){.alpha = layerops_value(1),
+                             .derivative = a->dx_activation,
+                             .derivative_slope = (float)a->dx_slope.value};
+  if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
+  if (is_usual(a) && lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
+  return run(g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols);
+}
+
+static layerops_status run_dw(gradient *g) {
+  const layerops_bsr_linear_backward_args *a = g->a;
+  const layerops_bsr *w = a->w;
+  lo_cuda_bsr_gradient p = {
+      .w = w, .dz = g->dz, .x = a->x, .dw = a->dw, .beta = a->beta, .what = operation};
+  if (!lo_present(&a->dw)) return LAYEROPS_OK;
+  if (is_usual(a) && lo_cuda_bsr_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_wgrad(g->ctx, &p);
+  return run(g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width);
 }
 
 layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
@@ -73,9 +102,8 @@ layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
                              .activation = a->dx_activation,
                              .slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) g.p.saved = lo_cuda_view(&a->dx_saved);
-  ctx->kernel = "bsr_plain";
-  LO_TRY(run(&g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols));
-  LO_TRY(run(&g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width));
+  LO_TRY(run_dx(&g));
+  LO_TRY(run_dw(&g));
   LO_TRY(run(&g, LO_CU_BSR_DGATE, &a->dgate, w->count));
   return run(&g, LO_CU_BSR_DBIAS, &a->dbias, w->rows);
 }

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <layerops/base.h>
 
-#include "backends/cuda/launch.h"
+#include "backends/cuda/bsr_launch.h"
 #include "backends/cuda/prelude.cuh"
 
 #define LO_EACH_ITEM(count)                                                                        \
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(256) dgrad_kernel(const __grid_constant__ lo_c
     lo_i64 i = item / p.to.cols, j = item - i * p.to.cols;
     float sum = lo_column_sum(p, p.transposed ? j : i, p.transposed ? i : j);
     if (p.saved.p)
-      sum *= lo_activation_derivative(p.activation, lo_load(p.saved, i * p.saved.stride + j),
-                                      p.slope);
+      sum *=
+          lo_activation_derivative(p.activation, lo_load(p.saved, i * p.saved.stride + j), p.slope);
     lo_store(p.to, i * p.to.stride + j, sum);
   }
   lo_lead();

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backends/cuda/bsr_plan.h"
 #include "backends/cuda/cuda.h"
 #include "common/door.h"
 
@@ -152,8 +153,6 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
   bool moves = op == LAYEROPS_OP_fill || op == LAYEROPS_OP_copy || op == LAYEROPS_OP_transpose ||
                op == LAYEROPS_OP_gather;
   bool products = op == LAYEROPS_OP_gemm || op == LAYEROPS_OP_linear_forward;
-  if (op == LAYEROPS_OP_bsr_linear_forward)
-    return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
   if (LO_FLOAT & LO_BIT(type)) return NULL;
   if (products && LO_BYTES & LO_BIT(type)) return NULL;
   if (!moves) return "supported: f32, f16, bf16";
@@ -186,6 +185,7 @@ const struct lo_backend lo_backend_cuda = {
     .event_wait = event_wait,
     .event_elapsed = event_elapsed,
     .event_destroy = event_destroy,
+    .bsr = &lo_cuda_bsr_form,
     .graphs = &graphs,
     .tuning = &tuning,
     .again = &again,

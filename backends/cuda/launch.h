@@ -86,10 +86,6 @@ int lo_cu_run_direct_w8(int number, int unit, const lo_cu_gemm *p, lo_cu_grid gr
 int lo_cu_run_direct_fma(int number, int halves, const lo_cu_gemm *p, lo_cu_grid grid,
                          void *stream);
 int lo_cu_run_column_sum(const lo_cu_column_sum *p, void *stream);
-/* which: LO_CU_BSR_ */
-int lo_cu_run_bsr_gradient(int which, const lo_cu_bsr_gradient *p, lo_cu_grid grid, void *stream);
-int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
-
 int lo_cu_run_activation_forward(const lo_cu_unary *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_activation_backward(const lo_cu_binary *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_sgd_step(const lo_cu_sgd *p, lo_cu_grid grid, void *stream);

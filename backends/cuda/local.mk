@@ -2,7 +2,14 @@ EXTRA_DIST += \
 	%D%/align.cu \
 	%D%/async_copy.cuh \
 	%D%/bsr.cu \
+	%D%/bsr_boxes.cu \
+	%D%/bsr_boxes.cuh \
+	%D%/bsr_direct.cu \
+	%D%/bsr_direct.cuh \
 	%D%/bsr_gradient.cu \
+	%D%/bsr_group.cu \
+	%D%/bsr_group.cuh \
+	%D%/bsr_mma.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -61,7 +68,14 @@ library_parts += %D%/libcuda.la
 	%D%/boxes.h \
 	%D%/bsr_backward.c \
 	%D%/bsr.cu \
+	%D%/bsr_boxes.cu \
+	%D%/bsr_direct.cu \
+	%D%/bsr_form.c \
 	%D%/bsr_gradient.cu \
+	%D%/bsr_group.cu \
+	%D%/bsr_launch.h \
+	%D%/bsr_plan.c \
+	%D%/bsr_plan.h \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
@@ -93,6 +107,9 @@ library_parts += %D%/libcuda.la
 	%D%/loss.cu \
 	%D%/memory.c \
 	%D%/move.cu \
+	%D%/ops_bsr.c \
+	%D%/ops_bsr.h \
+	%D%/ops_bsr_f32.c \
 	%D%/ops_product.c \
 	%D%/ops_rows.c \
 	%D%/ops_simple.c \

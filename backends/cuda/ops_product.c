@@ -2,15 +2,12 @@
 #include <config.h>
 
 #include "backends/cuda/plan.h"
-#include "common/bsr.h"
-
-#define LARGEST_GRID ((int64_t)1 << 30)
 
 static int64_t round_up(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-static lo_cu_operand operand(const layerops_matrix *m, int64_t extent, int k_inner) {
+lo_cu_operand lo_cuda_operand(const layerops_matrix *m, int64_t extent, int k_inner) {
   return (lo_cu_operand){lo_present(m) ? lo_address(m) : NULL,
                          extent,
                          m->stride,
@@ -71,9 +68,8 @@ static void scale_floats(lo_cu_epilogue *e) {
     e->ends |= LO_END_SCALES;
 }
 
-/* All but what is of 8-bit integers alone. */
-static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
-                         int64_t k) {
+void lo_cuda_set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
+                          int64_t k) {
   if (lo_present(c))
     out->c = (lo_cu_output){lo_address(c), c->stride, c->batch == 1 ? 0 : c->batch_stride, c->type,
                             lo_cuda_aligned(c, 4)};
@@ -94,9 +90,9 @@ static void set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layero
 /* Tiles up to g->tile1, from g->tile0 on. */
 static layerops_status launch_tiles(layerops_context *ctx, const lo_cuda_plan *plan, lo_cu_gemm *g,
                                     const char *what) {
-  for (int64_t end = g->tile1; g->tile0 < end; g->tile0 += LARGEST_GRID) {
+  for (int64_t end = g->tile1; g->tile0 < end; g->tile0 += LO_CUDA_LARGEST_GRID) {
     int64_t left = end - g->tile0;
-    lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID,
+    lo_cu_grid grid = {.x = left < LO_CUDA_LARGEST_GRID ? left : LO_CUDA_LARGEST_GRID,
                        .y = g->split,
                        .z = g->batch < 65535 ? g->batch : 65535,
                        .alone = plan->alone};
@@ -185,8 +181,8 @@ static layerops_status move_operands(layerops_context *ctx, const lo_product *p,
 
 layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
                                     const lo_cuda_plan *plan, char *memory, const char *what) {
-  lo_cu_gemm g = {.a = operand(&p->a, p->m, !p->trans_a),
-                  .b = operand(&p->b, p->n, p->trans_b),
+  lo_cu_gemm g = {.a = lo_cuda_operand(&p->a, p->m, !p->trans_a),
+                  .b = lo_cuda_operand(&p->b, p->n, p->trans_b),
                   .m = p->m,
                   .n = p->n,
                   .k = p->k,
@@ -203,7 +199,7 @@ layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
                   .partial_sums = memory ? (float *)(memory + plan->partial_bytes) : NULL,
                   .counters = lo_cuda(ctx)->counters,
                   .pitch = (p->n + 3) / 4 * 4};
-  set_epilogue(&g.e, &p->epilogue, &p->c, p->k);
+  lo_cuda_set_epilogue(&g.e, &p->epilogue, &p->c, p->k);
   g.e.row_sum = vector(&p->row_sum);
   g.e.scale_a = vector(&p->scale_a);
   g.e.scale_b = vector(&p->scale_b);
@@ -366,74 +362,5 @@ layerops_status lo_cuda_linear_backward(layerops_context *ctx,
   LO_TRY(lo_cuda_scratch(ctx, b.bytes, &memory));
   LO_TRY(run_backward(ctx, &b, memory));
   if (*kernel) ctx->kernel = kernel; /* the product's, not dZ's */
-  return LAYEROPS_OK;
-}
-
-/* ---- Block-sparse forward */
-typedef struct bsr_problem {
-  int64_t m, block, block_rows;
-} bsr_problem;
-
-static const char *refuse_bsr(layerops_context *ctx, const bsr_problem *q, const char *name, int bm,
-                              int block) {
-  const char *reason = lo_cuda_shut_out(ctx, name);
-  if (reason) return reason;
-  if (q->block != block) return "blocks are of another size";
-  if (bm > 32 && !*lo_cuda(ctx)->forced &&
-      lo_ceil_div(q->m, bm) * q->block_rows < 2 * (int64_t)lo_cuda(ctx)->device->sms)
-    return "so few tiles leave SMs idle";
-  return NULL;
-}
-
-typedef struct bsr_kernel {
-  lo_kernel base;
-  int tile, bm;
-} bsr_kernel;
-
-#define REFUSE(BM, BLOCK)                                                                          \
-  static const char *refuse_bsr_##BM##x##BLOCK(layerops_context *ctx, const void *q) {             \
-    return refuse_bsr(ctx, q, "bsr_simt_" #BM "x" #BLOCK, BM, BLOCK);                              \
-  }
-REFUSE(128, 32)
-REFUSE(32, 32)
-REFUSE(128, 16)
-REFUSE(32, 16)
-
-/* In the order of LO_CU_BSR_TILES. */
-static const bsr_kernel bsr_kernels[] = {
-    {{"bsr_simt_128x32", refuse_bsr_128x32}, 0, 128},
-    {{"bsr_simt_32x32", refuse_bsr_32x32}, 1, 32},
-    {{"bsr_simt_128x16", refuse_bsr_128x16}, 2, 128},
-    {{"bsr_simt_32x16", refuse_bsr_32x16}, 3, 32},
-};
-
-layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
-                                           const layerops_bsr_linear_forward_args *a) {
-  const layerops_bsr *w = a->w;
-  LO_TRY(lo_bsr_plain(ctx, a));
-  bsr_problem q = {a->y.rows, w->height, w->block_rows};
-  const bsr_kernel *kernel = LO_SELECT(ctx, bsr_kernels, &q);
-  if (!kernel)
-    return lo_fail(
-        LAYEROPS_ERROR_UNSUPPORTED,
-        "bsr_linear_forward: no kernel takes blocks of %lld, and LAYEROPS_CUDA_KERNEL is \"%s\"",
-        (long long)w->height, lo_cuda(ctx)->forced);
-  lo_epilogue e;
-  lo_epilogue_bsr(a, &e);
-  lo_cu_bsr p = {.x = operand(&a->x, q.m, 1),
-                 .w = {w->values->native, w->height, w->width, 0, LAYEROPS_F32, 1, 1, 1},
-                 .row_start = w->row_start->native,
-                 .column = w->column->native,
-                 .m = q.m,
-                 .tiles_m = lo_ceil_div(q.m, kernel->bm),
-                 .block_rows = q.block_rows};
-  set_epilogue(&p.e, &e, &a->y, a->x.cols);
-  int64_t count = p.tiles_m * p.block_rows;
-  for (p.tile0 = 0; p.tile0 < count; p.tile0 += LARGEST_GRID) {
-    int64_t left = count - p.tile0;
-    lo_cu_grid grid = {.x = left < LARGEST_GRID ? left : LARGEST_GRID, .y = 1, .z = 1};
-    LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_f32(kernel->tile, &p, grid, lo_cuda(ctx)->stream),
-                         "bsr_linear_forward"));
-  }
   return LAYEROPS_OK;
 }

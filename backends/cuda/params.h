@@ -136,25 +136,6 @@ typedef struct lo_cu_align {
   int count, element; /* element: 1, 2 or 4 bytes */
 } lo_cu_align;
 
-typedef struct lo_cu_bsr {
-  lo_cu_operand x, w; /* w: of one block */
-  const int *row_start, *column;
-  lo_i64 m, tile0, tiles_m, block_rows;
-  lo_cu_epilogue e;
-} lo_cu_bsr;
-
-/* Its gradients, plainly. */
-enum { LO_CU_BSR_DX, LO_CU_BSR_DW, LO_CU_BSR_DGATE, LO_CU_BSR_DBIAS };
-typedef struct lo_cu_bsr_gradient {
-  lo_cu_view dz, x, values, saved, to; /* to: the gradient */
-  const int *row_start, *column, *col_start, *row, *place;
-  const float *gate; /* or NULL */
-  lo_cu_scalar beta;
-  lo_i64 m, n, k, count, block_rows; /* samples, rows and columns of W, kept blocks */
-  int height, width, transposed, activation;
-  float slope;
-} lo_cu_bsr_gradient;
-
 /* The tiles of the SIMT main loop: BM x BN outputs in steps of BK; a thread holds TM x TN of them;
  * a warp is 32/LX by LX threads; BLOCKS is how many should fit on an SM at once. RATE: the main
  * loop's share, in percent, of what an SM full of such blocks could multiply; WAIT: clocks that a
@@ -329,14 +310,6 @@ enum { LO_DIRECT_K8_F16, LO_DIRECT_F16, LO_DIRECT_BF16, LO_DIRECT_K16_S8, LO_DIR
   X(few16, 1, 2, 8, 8, 2, 1, 2, 2, 16, 16, 2, 35, 600, 2200)                                       \
   X(few1_loose, 1, 1, 4, 1, 1, 1, 4, 4, 0, 1, 4, 4, 300, 2600)                                     \
   X(few8_loose, 1, 1, 4, 8, 1, 1, 4, 1, 0, 8, 2, 18, 450, 4000)
-
-/* The SIMT tiles of block-sparse products: BN is the size of a block.
- * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
-#define LO_CU_BSR_TILES(X)                                                                         \
-  X(128, 32, 16, 8, 4, 8, 5)                                                                       \
-  X(32, 32, 16, 4, 4, 8, 8)                                                                        \
-  X(128, 16, 16, 8, 4, 4, 8)                                                                       \
-  X(32, 16, 16, 4, 4, 4, 16)
 
 /* Element-wise work on views of one shape, flattened to one row where memory allows. */
 typedef struct lo_cu_unary {

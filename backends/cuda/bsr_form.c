@@ -1,0 +1,82 @@
+/* Block-sparse weights of 16-bit types have their steps and chunks (bsr_plan.h) on the device as
+ * long as they live. */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/bsr_plan.h"
+#include "backends/cuda/cuda.h"
+#include "common/bsr.h"
+
+typedef struct parts {
+  lo_bsr_steps by[2];
+  lo_bsr_chunks chunks;
+} parts;
+
+static void free_parts(parts *p) {
+  lo_cuda_bsr_steps_free(&p->by[0]);
+  lo_cuda_bsr_steps_free(&p->by[1]);
+  lo_cuda_bsr_chunks_free(&p->chunks);
+}
+
+static layerops_status make_parts(layerops_context *ctx, const layerops_bsr *w, int shape,
+                                  parts *p) {
+  LO_TRY(lo_cuda_bsr_steps_make(w, shape, false, &p->by[0]));
+  LO_TRY(lo_cuda_bsr_steps_make(w, shape, true, &p->by[1]));
+  return lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks);
+}
+
+/* Places numbers on a border of 16 bytes; returns how many bytes are taken by then. */
+static int64_t place(char *memory, int64_t at, const int32_t *from, int64_t count, int64_t *where) {
+  const int64_t bytes = count * (int64_t)sizeof *from;
+  *where = at;
+  if (memory && bytes) memcpy(memory + at, from, (size_t)bytes);
+  return (at + bytes + 15) / 16 * 16;
+}
+
+static int64_t place_all(const parts *p, char *memory, lo_cuda_bsr *out) {
+  int64_t at = 0;
+  for (int i = 0; i < 2; i++) {
+    const lo_bsr_steps *s = &p->by[i];
+    out->by[i].groups = s->groups;
+    at = place(memory, at, s->words, s->words_count, &out->by[i].steps);
+    at = place(memory, at, s->first, s->groups + 1, &out->by[i].first);
+    at = place(memory, at, s->order, s->groups, &out->by[i].order);
+  }
+  out->chunk_count = p->chunks.count;
+  return place(memory, at, p->chunks.words, p->chunks.words_count, &out->chunks);
+}
+
+static layerops_status upload(layerops_context *ctx, const parts *p, lo_cuda_bsr *out) {
+  const int64_t bytes = place_all(p, NULL, out);
+  char *memory = lo_bsr_memory(bytes, 1);
+  if (!memory) return lo_bsr_no_memory("bsr");
+  place_all(p, memory, out);
+  layerops_status status = layerops_buffer_from(ctx, memory, bytes, &out->buffer);
+  free(memory);
+  return status;
+}
+
+static layerops_status create(layerops_context *ctx, layerops_bsr *w) {
+  const int shape = lo_cuda_bsr_shape(w);
+  if (shape < 0) return LAYEROPS_OK;
+  lo_cuda_bsr *out = lo_bsr_memory(1, sizeof *out);
+  if (!out) return lo_bsr_no_memory("bsr");
+  w->state = out;
+  out->shape = shape;
+  parts p = {0};
+  layerops_status status = make_parts(ctx, w, shape, &p);
+  if (status == LAYEROPS_OK) status = upload(ctx, &p, out);
+  free_parts(&p);
+  return status;
+}
+
+static void release(layerops_bsr *w) {
+  lo_cuda_bsr *state = w->state;
+  if (!state) return;
+  layerops_buffer_destroy(state->buffer);
+  free(state);
+}
+
+const struct lo_bsr_form lo_cuda_bsr_form = {create, release};

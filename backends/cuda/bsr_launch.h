@@ -1,0 +1,125 @@
+/* Block-sparse products: what their kernels take, and how they are launched (launch.h). */
+#ifndef LO_CUDA_BSR_LAUNCH_H
+#define LO_CUDA_BSR_LAUNCH_H
+
+#include "backends/cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Forward, f32 */
+typedef struct lo_cu_bsr {
+  lo_cu_operand x, w; /* w: of one block */
+  const int *row_start, *column;
+  lo_i64 m, tile0, tiles_m, block_rows;
+  lo_cu_epilogue e;
+} lo_cu_bsr;
+
+/* The SIMT tiles of block-sparse products: BN is the size of a block.
+ * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
+#define LO_CU_BSR_TILES(X)                                                                         \
+  X(128, 32, 16, 8, 4, 8, 5)                                                                       \
+  X(32, 32, 16, 4, 4, 8, 8)                                                                        \
+  X(128, 16, 16, 8, 4, 4, 8)                                                                       \
+  X(32, 16, 16, 4, 4, 4, 16)
+
+/* Its gradients, plainly. */
+enum { LO_CU_BSR_DX, LO_CU_BSR_DW, LO_CU_BSR_DGATE, LO_CU_BSR_DBIAS };
+typedef struct lo_cu_bsr_gradient {
+  lo_cu_view dz, x, values, saved, to; /* to: the gradient */
+  const int *row_start, *column, *col_start, *row, *place;
+  const float *gate; /* or NULL */
+  lo_cu_scalar beta;
+  lo_i64 m, n, k, count, block_rows; /* samples, rows and columns of W, kept blocks */
+  int height, width, transposed, activation;
+  float slope;
+} lo_cu_bsr_gradient;
+
+/* ---- Block-sparse products of 16-bit types. A line of blocks is a row of them, or, turned (by the
+ * transposed view), a column; units are the square parts of blocks that large products go by. */
+
+/* Side of units; of steps: columns of a slab of X, rows of the result, lines of units in a group,
+ * slabs and units that a step has at most; of chunks: columns of a slab of dZ or X, slabs, units,
+ * and how many chunks an SM has at once. X(UNIT, SLAB, ROWS, GROUP, SLABS, UNITS, CHUNK_SLAB,
+ * CHUNK_SLABS, CHUNK_UNITS, RESIDENT) */
+#define LO_CU_BSR_SHAPES(X)                                                                        \
+  X(32, 32, 256, 4, 2, 4, 32, 10, 8, 2)                                                            \
+  X(16, 64, 128, 16, 2, 16, 32, 32, 104, 1)
+
+/* A step: int column[SLABS], where slabs begin in a row of X, -1 for none; int unit[UNITS], where
+ * units begin among the values, in 8 elements; u16 code[UNITS], a unit's line in the group and,
+ * below LO_CU_BSR_LINE_SHIFT, where its columns begin among the slabs as they lie in shared memory,
+ * in 16 bytes; u8 start[8]: where the units of each quarter of the lines begin, and end. */
+#define LO_CU_BSR_LINE_SHIFT               11
+#define LO_CU_BSR_STEP_WORDS(SLABS, UNITS) (((SLABS) + (UNITS) + (UNITS) / 2 + 2 + 3) / 4 * 4)
+/* A chunk: int units, slabs of dZ, slabs in all, 0; int column[SLABS]; int unit[UNITS]; and of each
+ * unit four u8: its slab of dZ, of X, and where it begins in these, in 8 elements, array by array.
+ */
+#define LO_CU_BSR_CHUNK_WORDS(SLABS, UNITS) ((4 + (SLABS) + 2 * (UNITS) + 3) / 4 * 4)
+
+typedef struct lo_cu_bsr16 {
+  const void *x, *w;
+  lo_i64 x_stride, m, n, k, tiles_m;
+  int k_log2, n_log2;               /* sides of blocks, along k and n */
+  int parts_log2;                   /* direct kernels: tiles along n of a line of blocks */
+  const int *start, *index, *place; /* direct kernels: the lists; place: where turned */
+  const void *steps;                /* others */
+  const int *first, *order;         /* of each group: its first step; groups by falling length */
+  int groups;
+  int pitch_log2; /* width of a block */
+  lo_cu_epilogue e;
+} lo_cu_bsr16;
+
+typedef struct lo_cu_boxed_bsr16 {
+  lo_cu_map x, w;
+  lo_cu_bsr16 p;
+} lo_cu_boxed_bsr16;
+
+/* dW = dZ^T X where blocks are kept. */
+typedef struct lo_cu_bsr_wgrad {
+  const void *z, *x, *chunks;
+  lo_i64 z_stride, x_stride, m, n, k;
+  lo_i64 values;  /* rows of the matrix of values */
+  int pitch_log2; /* width of a block */
+  lo_cu_epilogue e;
+} lo_cu_bsr_wgrad;
+
+typedef struct lo_cu_boxed_bsr_wgrad {
+  lo_cu_map z, x;
+  lo_cu_bsr_wgrad p;
+} lo_cu_boxed_bsr_wgrad;
+
+/* Direct kernels: 16 MT x 8 NT outputs of a block of WARPS, which have DEPTH times four chunks on
+ * their way at once; RESIDENT blocks on an SM. X(NAME, MT, NT, WARPS, DEPTH, RESIDENT) */
+#define LO_CU_BSR_DIRECT(X)                                                                        \
+  X(32x32, 2, 4, 4, 2, 4)                                                                          \
+  X(32x32_w8, 2, 4, 8, 2, 2)                                                                       \
+  X(32x32_w2, 2, 4, 2, 1, 10)                                                                      \
+  X(64x16, 4, 2, 2, 1, 10)                                                                         \
+  X(32x8, 2, 1, 1, 2, 16)
+
+/* ---- Launches */
+/* which: LO_CU_BSR_ */
+int lo_cu_run_bsr_gradient(int which, const lo_cu_bsr_gradient *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
+/* Block-sparse products of 16-bit types, by rows of blocks or turned. tile: of LO_CU_BSR_DIRECT;
+ * loose: rows of X begin or end elsewhere than on borders of 16 bytes; shape: of LO_CU_BSR_SHAPES.
+ * Of the grid only x counts. */
+int lo_cu_run_bsr_direct(int tile, int bf16, int turned, int loose, const lo_cu_bsr16 *p,
+                         lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_group(int shape, int bf16, int turned, const lo_cu_bsr16 *p, lo_cu_grid grid,
+                        void *stream);
+int lo_cu_run_bsr_boxes(int shape, int bf16, int turned, const lo_cu_boxed_bsr16 *p,
+                        lo_cu_grid grid, void *stream);
+/* The gradient of the weights: a block of the grid a chunk. */
+int lo_cu_run_bsr_wgrad(int shape, int bf16, const lo_cu_bsr_wgrad *p, lo_cu_grid grid,
+                        void *stream);
+int lo_cu_run_bsr_wgrad_boxes(int shape, int bf16, const lo_cu_boxed_bsr_wgrad *p, lo_cu_grid grid,
+                              void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,48 @@
+/* Block-sparse weights as the kernels of 16-bit types take them, made once with the weights. */
+#ifndef LO_CUDA_BSR_PLAN_H
+#define LO_CUDA_BSR_PLAN_H
+
+#include "backends/cuda/bsr_launch.h"
+#include "common/context.h"
+
+/* Steps of all groups of lines of units, one group after the other. Lines are rows of W, or, by
+ * columns, columns; a unit is a square part of a block. */
+typedef struct lo_bsr_steps {
+  int32_t *words, *first, *order; /* first: groups + 1 numbers; order: groups by falling length */
+  int64_t words_count, groups;
+} lo_bsr_steps;
+
+/* Chunks of units that lie near each other. */
+typedef struct lo_bsr_chunks {
+  int32_t *words;
+  int64_t words_count, count;
+} lo_bsr_chunks;
+
+/* ---- bsr_plan.c */
+
+/* The number of the shape in LO_CU_BSR_SHAPES that serves such blocks, or -1. */
+int lo_cuda_bsr_shape(const layerops_bsr *w);
+
+layerops_status lo_cuda_bsr_steps_make(const layerops_bsr *w, int shape, bool by_columns,
+                                       lo_bsr_steps *steps);
+/* For a device with that many processors. */
+layerops_status lo_cuda_bsr_chunks_make(const layerops_bsr *w, int shape, int sms,
+                                        lo_bsr_chunks *chunks);
+void lo_cuda_bsr_steps_free(lo_bsr_steps *steps);
+void lo_cuda_bsr_chunks_free(lo_bsr_chunks *chunks);
+
+/* All of it on the device: what layerops_bsr's state is, where the weights have such a form. Places
+ * are bytes from the buffer's beginning. */
+typedef struct lo_cuda_bsr {
+  int shape;
+  struct {
+    int64_t steps, first, order, groups;
+  } by[2]; /* rows, columns */
+  int64_t chunks, chunk_count;
+  layerops_buffer *buffer;
+} lo_cuda_bsr;
+
+/* ---- bsr_form.c */
+extern const struct lo_bsr_form lo_cuda_bsr_form;
+
+#endif

@@ -1,0 +1,36 @@
+/* Products with block-sparse weights, as the operations are made of them. Views are on this device,
+ * checked. */
+#ifndef LO_CUDA_OPS_BSR_H
+#define LO_CUDA_OPS_BSR_H
+
+#include "common/product.h"
+
+/* ---- ops_bsr_f32.c */
+layerops_status lo_cuda_bsr_linear_f32(layerops_context *ctx,
+                                       const layerops_bsr_linear_forward_args *a);
+
+/* ---- ops_bsr.c: 16-bit types */
+
+/* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X. X
+ * has the type of W. */
+typedef struct lo_cuda_bsr_product {
+  const layerops_bsr *w;
+  bool turned;
+  layerops_matrix x, y;
+  lo_epilogue epilogue;
+  const char *what; /* the operation */
+} lo_cuda_bsr_product;
+bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
+layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
+
+/* dW = dZ^T X + beta dW where blocks are kept: a matrix as the values are, of their type or f32. */
+typedef struct lo_cuda_bsr_gradient {
+  const layerops_bsr *w;
+  layerops_matrix dz, x, dw;
+  layerops_scalar beta;
+  const char *what;
+} lo_cuda_bsr_gradient;
+bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+
+#endif
