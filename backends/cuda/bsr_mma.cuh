@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/cuda/async_copy.cuh"
+#include "backends/cuda/bsr_launch.h"
 
 template <bool BF16>
 LO_FN void lo_mma_16(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
