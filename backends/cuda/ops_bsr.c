@@ -1,6 +1,7 @@
 /* Products with block-sparse weights of 16-bit types, on tensor cores. */
 #include <config.h>
 
+#include "backends/cuda/bsr_launch.h"
 #include "backends/cuda/ops_bsr.h"
 
 #include "backends/cuda/boxes.h"

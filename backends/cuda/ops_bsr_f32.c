@@ -1,6 +1,7 @@
 /* bsr_linear_forward in f32: rows of blocks, on ordinary cores. */
 #include <config.h>
 
+#include "backends/cuda/bsr_launch.h"
 #include "backends/cuda/ops_bsr.h"
 #include "backends/cuda/plan.h"
 #include "common/bsr.h"
