@@ -185,10 +185,19 @@ lo_bsr_wgrad<BF16_, UNIT_, SLAB_, SLOTS_, WARPS_, SLABS_, BK_, STAGES_, RESIDENT
   __syncwarp();
 #pragma unroll 1
   for (int u = warp; u < chunk.units; u += WARPS) {
-    lo_i64 from = 8 * (lo_i64)chunk.unit[u];
-    lo_finish_warp<UNIT, UNIT, PITCH>(
-        ending, lo_no_columns(), 0, (const float *)(memory + u * SUMS), from >> p.pitch_log2,
-        from & ((1 << p.pitch_log2) - 1), p.values, 1 << p.pitch_log2);
+    lo_i64 from = 8 * (lo_i64)chunk.unit[u], row = from >> p.pitch_log2;
+    int col = (int)(from & ((1 << p.pitch_log2) - 1));
+    lo_finish_warp<UNIT, UNIT, PITCH>(ending, lo_no_columns(), 0,
+                                      (const float *)(memory + u * SUMS), row, col, p.values,
+                                      1 << p.pitch_log2);
+    int rows = lo_left(p.n, chunk.column[chunk.z[u]] + 8 * chunk.at_z[u], UNIT);
+    int cols = lo_left(p.k, chunk.column[chunk.x[u]] + 8 * chunk.at_x[u], UNIT);
+    if (rows == UNIT && cols == UNIT) continue;
+    __syncwarp();
+    const lo_cu_view dw = {p.e.c.p, p.values, 0, p.e.c.stride, 0, p.e.c.type, 0};
+    for (int i = lane; i < UNIT * UNIT; i += 32)
+      if (i / UNIT >= rows || i % UNIT >= cols)
+        lo_store(dw, (row + i / UNIT) * p.e.c.stride + col + i % UNIT, 0.0f);
   }
 }
 

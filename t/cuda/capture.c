@@ -99,6 +99,8 @@ static any_call call_of(layerops_op op, const layerops_bsr *bsr) {
     CALL(transpose, .x = a, .y = of(C, K, M))
     CALL(gather, .x = of(A, N, K), .index = labels, .y = c)
     CALL(bsr_linear_forward, .x = of(A, M, 48), .w = bsr, .y = of(C, M, 32))
+    CALL(bsr_linear_backward, .dy = of(A, M, 32), .saved = of(B, M, 32), .x = of(D, M, 48),
+         .w = bsr, .dx = of(C, M, 48), .dbias = of(INDEX, 1, 32), .activation = LAYEROPS_GELU)
 #undef CALL
   default:
     break;
