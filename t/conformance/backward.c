@@ -7,7 +7,7 @@
 
 #include "t/conformance/session.h"
 
-static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}};
+static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}, {8, -8, 0}};
 
 enum { DZ = 1, DX = 2, DW = 4, DBIAS = 8 };
 

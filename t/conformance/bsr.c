@@ -8,7 +8,7 @@
 
 #include "t/conformance/sparse.h"
 
-static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}};
+static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}, {8, -8, 0}};
 
 typedef struct layer {
   cf_sparse w;

@@ -257,6 +257,10 @@ static int64_t view_elements(const layerops_matrix *v) {
   return (v->batch - 1) * v->batch_stride + (v->rows - 1) * v->stride + v->cols;
 }
 
+static int64_t stride_of(int64_t cols, int64_t pad) {
+  return pad < 0 ? (cols - pad - 1) / -pad * -pad : cols + pad;
+}
+
 cf_operand *cf_batched(cf_session *s, const char *name, layerops_type type, int64_t batch,
                        int64_t rows, int64_t cols, cf_fill fill) {
   cf_operand *o = cf_memory(s, sizeof *o);
@@ -264,7 +268,7 @@ cf_operand *cf_batched(cf_session *s, const char *name, layerops_type type, int6
   o->name = name;
   o->narrow = s->narrow;
   o->shape = layerops_matrix_make(NULL, NULL, type, rows, cols);
-  o->shape.stride = cols + s->layout.pad;
+  o->shape.stride = stride_of(cols, s->layout.pad);
   o->shape.batch = batch;
   if (batch != 1) o->shape.batch_stride = rows * o->shape.stride + s->layout.gap;
   o->shape.offset = s->variant == CF_PAGE_START ? 0 : s->layout.offset;

@@ -6,7 +6,7 @@
 #include "t/conformance/session.h"
 
 static const layerops_type floats[] = {LAYEROPS_F32, LAYEROPS_F16, LAYEROPS_BF16};
-static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}};
+static const cf_layout layouts[] = {{0, 0, 0}, {1, 3, 0}, {3, 0, 0}, {4, 4, 0}, {8, -8, 0}};
 
 typedef struct layer {
   layerops_type type, bias_type, residual_type, preact_type, out;

@@ -67,8 +67,9 @@ typedef struct cf_operand {
 } cf_operand;
 
 typedef struct cf_layout {
-  int64_t offset, pad,
-      gap; /* elements before the view, between rows, between matrices of a batch */
+  /* Elements before the view, between rows, between matrices of a batch. A pad below 0: rows begin
+   * at multiples of so many. */
+  int64_t offset, pad, gap;
 } cf_layout;
 
 typedef struct cf_session {
