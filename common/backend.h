@@ -44,12 +44,24 @@ struct lo_weights_form {
   const char *(*refuses_x)(const layerops_weights *weights, layerops_type x);
 };
 
-/* What a backend keeps beside the pattern of block-sparse weights, to plan with. Without it (NULL)
- * nothing. */
+/* What a backend keeps beside the pattern of block-sparse weights, to plan with, and what its
+ * device does by itself when they are made. Without it (NULL) nothing is kept, and the host makes
+ * them. */
+typedef struct lo_bsr_shape lo_bsr_shape;
 struct lo_bsr_form {
   /* All but the values is set; sets w->state. */
   layerops_status (*create)(layerops_context *ctx, layerops_bsr *w);
   void (*release)(layerops_bsr *w); /* the state, which may be NULL */
+  /* Checks w's row_start and column where they lie; makes its buffers of columns, and the longest
+   * of rows and columns. */
+  layerops_status (*index)(layerops_context *ctx, layerops_bsr *w, bool *valid);
+  /* Of a dense W on the device: the scores of its blocks (bsr_prune), the values of kept blocks and
+   * their scales, and back. */
+  layerops_status (*scores)(layerops_context *ctx, const lo_bsr_shape *shape,
+                            const layerops_matrix *dense, int32_t score, double *scores);
+  layerops_status (*gather)(layerops_context *ctx, layerops_bsr *w, const layerops_matrix *dense);
+  layerops_status (*scatter)(layerops_context *ctx, const layerops_bsr *w,
+                             const layerops_matrix *dense);
 };
 
 /* Recorded calls in a form of the device's own, which one launch replays. Without one (NULL) a

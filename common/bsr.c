@@ -15,26 +15,15 @@ layerops_status lo_bsr_no_memory(const char *function) {
 }
 
 static layerops_status upload_index(layerops_context *ctx, layerops_bsr *w) {
-  const struct {
-    const int32_t *from;
-    int64_t count;
-    layerops_buffer **to;
-  } arrays[] = {{w->host.row_start, w->block_rows + 1, &w->row_start},
-                {w->host.column, w->count, &w->column},
-                {w->host.col_start, w->block_cols + 1, &w->col_start},
-                {w->host.row, w->count, &w->row},
-                {w->host.place, w->count, &w->place}};
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-    LO_TRY(layerops_buffer_from(ctx, arrays[i].from, arrays[i].count * (int64_t)sizeof(int32_t),
-                                arrays[i].to));
+  lo_bsr_array arrays[LO_BSR_ARRAYS];
+  lo_bsr_arrays_of(w, arrays);
+  for (const lo_bsr_array *a = arrays; a < arrays + LO_BSR_ARRAYS; a++)
+    LO_TRY(layerops_buffer_from(ctx, *a->host, a->count * (int64_t)sizeof(int32_t), a->device));
   return LAYEROPS_OK;
 }
 
-static layerops_status fill_in(const char *function, layerops_context *ctx, layerops_bsr *w,
-                               const lo_bsr_pattern *pattern) {
+layerops_status lo_bsr_fill_in(layerops_context *ctx, layerops_bsr *w) {
   const int64_t elements = w->count * w->height * w->width;
-  LO_TRY(lo_bsr_index_make(function, w, pattern));
-  LO_TRY(upload_index(ctx, w));
   if (ctx->backend->bsr) LO_TRY(ctx->backend->bsr->create(ctx, w));
   LO_TRY(layerops_buffer_create(ctx, elements * (int64_t)layerops_type_size(w->type), &w->values));
   if (w->type != LAYEROPS_I8) return LAYEROPS_OK;
@@ -50,10 +39,10 @@ layerops_status lo_bsr_keep(layerops_status status, layerops_bsr *w, layerops_bs
   return status;
 }
 
-layerops_status lo_bsr_make(const char *function, layerops_context *ctx, const lo_bsr_shape *shape,
-                            layerops_type type, const lo_bsr_pattern *pattern, layerops_bsr **bsr) {
+layerops_bsr *lo_bsr_new(const layerops_context *ctx, const lo_bsr_shape *shape, layerops_type type,
+                         int64_t count) {
   layerops_bsr *w = calloc(1, sizeof *w);
-  if (!w) return lo_bsr_no_memory(function);
+  if (!w) return NULL;
   *w = (layerops_bsr){.device = ctx->device,
                       .rows = shape->rows,
                       .cols = shape->cols,
@@ -61,9 +50,19 @@ layerops_status lo_bsr_make(const char *function, layerops_context *ctx, const l
                       .width = shape->width,
                       .block_rows = shape->block_rows,
                       .block_cols = shape->block_cols,
-                      .count = pattern->count,
+                      .count = count,
                       .type = type};
-  return lo_bsr_keep(fill_in(function, ctx, w, pattern), w, bsr);
+  return w;
+}
+
+layerops_status lo_bsr_make(const char *function, layerops_context *ctx, const lo_bsr_shape *shape,
+                            layerops_type type, const lo_bsr_pattern *pattern, layerops_bsr **bsr) {
+  layerops_bsr *w = lo_bsr_new(ctx, shape, type, pattern->count);
+  if (!w) return lo_bsr_no_memory(function);
+  layerops_status status = lo_bsr_index_make(function, w, pattern);
+  if (status == LAYEROPS_OK) status = upload_index(ctx, w);
+  if (status == LAYEROPS_OK) status = lo_bsr_fill_in(ctx, w);
+  return lo_bsr_keep(status, w, bsr);
 }
 
 void layerops_bsr_destroy(layerops_bsr *w) {

@@ -7,9 +7,9 @@
 typedef struct lo_door lo_door;
 
 /* W, cut into blocks. */
-typedef struct lo_bsr_shape {
+struct lo_bsr_shape {
   int64_t rows, cols, height, width, block_rows, block_cols;
-} lo_bsr_shape;
+};
 
 /* Which blocks are kept, by rows. */
 typedef struct lo_bsr_pattern {
@@ -65,8 +65,17 @@ layerops_status lo_bsr_pattern_of_mask(const char *function, const lo_bsr_shape 
 
 /* ---- common/bsr_index.c ---- */
 
-/* Sets w->host and the longest row and column, in one piece of memory that begins at
- * host.row_start. */
+/* The index arrays of w: row_start, column, col_start, row, place. */
+enum { LO_BSR_ARRAYS = 5 };
+typedef struct lo_bsr_array {
+  const int32_t **host;
+  layerops_buffer **device;
+  int64_t count;
+} lo_bsr_array;
+void lo_bsr_arrays_of(layerops_bsr *w, lo_bsr_array arrays[LO_BSR_ARRAYS]);
+/* Sets w->host to zeros, in one piece of memory that begins at host.row_start. */
+layerops_status lo_bsr_index_memory(const char *function, layerops_bsr *w);
+/* Sets w->host to what the pattern says, and the longest row and column. */
 layerops_status lo_bsr_index_make(const char *function, layerops_bsr *w,
                                   const lo_bsr_pattern *pattern);
 
@@ -75,9 +84,24 @@ layerops_status lo_bsr_index_make(const char *function, layerops_bsr *w,
 /* Weights with a copy of this checked pattern. Their values are undefined, and scales too. */
 layerops_status lo_bsr_make(const char *function, layerops_context *ctx, const lo_bsr_shape *shape,
                             layerops_type type, const lo_bsr_pattern *pattern, layerops_bsr **bsr);
+/* Weights without a pattern; and all that follows from one. */
+layerops_bsr *lo_bsr_new(const layerops_context *ctx, const lo_bsr_shape *shape, layerops_type type,
+                         int64_t count);
+layerops_status lo_bsr_fill_in(layerops_context *ctx, layerops_bsr *w);
 /* What a function that makes weights returns, and sets *bsr to. */
 layerops_status lo_bsr_keep(layerops_status status, layerops_bsr *w, layerops_bsr **bsr);
 lo_bsr_shape lo_bsr_shape_of(const layerops_bsr *w);
+
+/* ---- common/bsr_views.c: what a device does by itself ---- */
+
+/* Its form, where it can work on such a view; else NULL. */
+const struct lo_bsr_form *lo_bsr_form_of(const layerops_context *ctx, const layerops_matrix *view);
+/* As lo_bsr_make, of `count` blocks whose index arrays are on the device, and not checked. The
+ * device must have a form that can. */
+layerops_status lo_bsr_make_from_views(const char *function, layerops_context *ctx,
+                                       const lo_bsr_shape *shape, layerops_type type, int64_t count,
+                                       const layerops_matrix *row_start,
+                                       const layerops_matrix *column, layerops_bsr **bsr);
 
 /* ---- common/bsr_values.c: values as f32 in host memory ---- */
 

@@ -24,10 +24,14 @@ static layerops_status refuse_both(const char *one, const char *other) {
   return lo_fail(LAYEROPS_ERROR_INVALID, "%s: %s and %s are both set: give one", name, one, other);
 }
 
+static bool has_views(const layerops_bsr_args *a) {
+  return lo_given(&a->device_row_start) || lo_given(&a->device_column);
+}
+
 /* Which of the ways to give a pattern is taken. */
 static layerops_status check_ways(const layerops_bsr_args *a) {
   const bool arrays = a->row_start || a->column;
-  const bool views = lo_given(&a->device_row_start) || lo_given(&a->device_column);
+  const bool views = has_views(a);
   if (arrays && views) return refuse_both("row_start or column", "their device_ views");
   if (arrays && a->mask) return refuse_both("row_start or column", "mask");
   if (views && a->mask) return refuse_both("device_row_start or device_column", "mask");
@@ -78,31 +82,33 @@ static layerops_status pattern_of_mask(const layerops_bsr_args *a, const lo_bsr_
                  (long long)a->count, (long long)pattern->count);
 }
 
-/* Read back, so that what was checked is what is used. */
-static layerops_status pattern_of_views(lo_door *door, layerops_bsr_args *a,
-                                        const lo_bsr_shape *shape, lo_bsr_pattern *pattern) {
+static layerops_status check_pattern_views(lo_door *door, layerops_bsr_args *a,
+                                           const lo_bsr_shape *shape) {
   const unsigned i32 = LO_BIT(LAYEROPS_I32);
   const int64_t starts = shape->block_rows + 1;
   LO_TRY(lo_door_matrix(door, "device_row_start", &a->device_row_start, LO_IN, i32, 1, starts));
   if (a->count || lo_given(&a->device_column))
     LO_TRY(lo_door_matrix(door, "device_column", &a->device_column, LO_IN, i32, 1, a->count));
-  LO_TRY(lo_door_all_unbatched(door));
+  return lo_door_all_unbatched(door);
+}
+
+/* Read back, so that what was checked is what is used. */
+static layerops_status pattern_of_views(layerops_context *ctx, const layerops_bsr_args *a,
+                                        const lo_bsr_shape *shape, lo_bsr_pattern *pattern) {
   LO_TRY(lo_bsr_pattern_new(name, shape, a->count, pattern));
-  LO_TRY(copy(door->ctx, a->device_row_start,
-              layerops_host_matrix(pattern->row_start, LAYEROPS_I32, 1, starts)));
+  LO_TRY(copy(ctx, a->device_row_start,
+              layerops_host_matrix(pattern->row_start, LAYEROPS_I32, 1, shape->block_rows + 1)));
   if (!a->count) return LAYEROPS_OK;
-  return copy(door->ctx, a->device_column,
+  return copy(ctx, a->device_column,
               layerops_host_matrix(pattern->column, LAYEROPS_I32, 1, a->count));
 }
 
 /* Sets pattern->memory, or to NULL, whatever it returns. */
-static layerops_status pattern_of(lo_door *door, layerops_bsr_args *a, const lo_bsr_shape *shape,
-                                  lo_bsr_pattern *pattern) {
+static layerops_status pattern_of(layerops_context *ctx, const layerops_bsr_args *a,
+                                  const lo_bsr_shape *shape, lo_bsr_pattern *pattern) {
   pattern->memory = NULL;
   if (a->mask) return pattern_of_mask(a, shape, pattern);
-  LO_TRY(lo_given(&a->device_row_start) || lo_given(&a->device_column)
-             ? pattern_of_views(door, a, shape, pattern)
-             : pattern_of_arrays(a, pattern));
+  LO_TRY(has_views(a) ? pattern_of_views(ctx, a, shape, pattern) : pattern_of_arrays(a, pattern));
   return lo_bsr_check_pattern(name, shape, pattern);
 }
 
@@ -144,11 +150,29 @@ static layerops_status put_scales(layerops_context *ctx, layerops_bsr *w,
 
 /* ---- The public function ---- */
 
+static layerops_status make_on_host(layerops_context *ctx, const layerops_bsr_args *a,
+                                    const lo_bsr_shape *shape, layerops_bsr **bsr) {
+  lo_bsr_pattern pattern;
+  layerops_status status = pattern_of(ctx, a, shape, &pattern);
+  if (status == LAYEROPS_OK) status = lo_bsr_make(name, ctx, shape, a->type, &pattern, bsr);
+  free(pattern.memory);
+  return status;
+}
+
+static layerops_status make(layerops_context *ctx, const layerops_bsr_args *a,
+                            const lo_bsr_shape *shape, layerops_bsr **bsr) {
+  if (!has_views(a) || !shape->block_rows || !lo_bsr_form_of(ctx, &a->device_row_start))
+    return make_on_host(ctx, a, shape, bsr);
+  return lo_bsr_make_from_views(name, ctx, shape, a->type, a->count, &a->device_row_start,
+                                &a->device_column, bsr);
+}
+
 static layerops_status create(lo_door *door, layerops_bsr_args *a, const lo_bsr_shape *shape,
-                              const lo_bsr_pattern *pattern, layerops_bsr **bsr) {
-  LO_TRY(check_views(door, a, shape, pattern->count));
-  LO_TRY(lo_bsr_make(name, door->ctx, shape, a->type, pattern, bsr));
-  layerops_status status = put_values(door->ctx, *bsr, a);
+                              layerops_bsr **bsr) {
+  if (has_views(a)) LO_TRY(check_pattern_views(door, a, shape));
+  LO_TRY(make(door->ctx, a, shape, bsr));
+  layerops_status status = check_views(door, a, shape, (*bsr)->count);
+  if (status == LAYEROPS_OK) status = put_values(door->ctx, *bsr, a);
   if (status == LAYEROPS_OK) status = put_scales(door->ctx, *bsr, a);
   return lo_bsr_keep(status, *bsr, bsr);
 }
@@ -158,15 +182,11 @@ layerops_status layerops_bsr_create_(layerops_context *ctx, const layerops_bsr_a
   lo_door door;
   layerops_bsr_args a;
   lo_bsr_shape shape;
-  lo_bsr_pattern pattern;
   LO_TRY(lo_door_enter(&door, ctx, name));
   LO_TRY(lo_not_recording(ctx, name));
   LO_TRY(lo_copy_args(name, &a, sizeof a, args, size));
   if (!bsr) return lo_fail(LAYEROPS_ERROR_INVALID, "%s: bsr is NULL", name);
   *bsr = NULL;
   LO_TRY(check(ctx, &a, &shape));
-  layerops_status status = pattern_of(&door, &a, &shape, &pattern);
-  if (status == LAYEROPS_OK) status = create(&door, &a, &shape, &pattern, bsr);
-  free(pattern.memory);
-  return status;
+  return create(&door, &a, &shape, bsr);
 }

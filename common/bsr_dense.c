@@ -62,6 +62,15 @@ static layerops_status gather(void *arg, const lo_bsr_strip *strip) {
   return status;
 }
 
+static layerops_status put_values(const char *function, layerops_context *ctx, layerops_bsr *w,
+                                  const layerops_matrix *dense) {
+  const struct lo_bsr_form *form = lo_bsr_form_of(ctx, dense);
+  const lo_bsr_shape shape = lo_bsr_shape_of(w);
+  job j = {.function = function, .ctx = ctx, .w = w};
+  if (form) return form->gather(ctx, w, dense);
+  return lo_bsr_strips(function, ctx, &shape, dense, LO_BSR_READ, gather, &j);
+}
+
 /* Without a mask: blocks whose largest element is not 0. */
 static layerops_status pattern_of_values(const char *function, layerops_context *ctx,
                                          const lo_bsr_shape *shape, const layerops_matrix *w,
@@ -100,9 +109,7 @@ layerops_status layerops_bsr_from_dense_(layerops_context *ctx, const layerops_b
                 : pattern_of_values(name, ctx, &shape, &a.w, &pattern));
   layerops_status status = lo_bsr_make(name, ctx, &shape, a.type, &pattern, &w);
   free(pattern.memory);
-  job j = {.function = name, .ctx = ctx, .w = w};
-  if (status == LAYEROPS_OK)
-    status = lo_bsr_strips(name, ctx, &shape, &a.w, LO_BSR_READ, gather, &j);
+  if (status == LAYEROPS_OK) status = put_values(name, ctx, w, &a.w);
   return lo_bsr_keep(status, w, bsr);
 }
 
@@ -136,7 +143,9 @@ layerops_status layerops_bsr_to_dense(layerops_context *ctx, const layerops_bsr 
                           LO_ANY));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_check_aliases(&door));
+  const struct lo_bsr_form *form = lo_bsr_form_of(ctx, &w);
   const lo_bsr_shape shape = lo_bsr_shape_of(bsr);
   job j = {.function = name, .ctx = ctx, .from = bsr};
+  if (form) return form->scatter(ctx, bsr, &w);
   return lo_bsr_strips(name, ctx, &shape, &w, LO_BSR_WRITE, scatter, &j);
 }

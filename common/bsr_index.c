@@ -30,18 +30,36 @@ static void by_columns(const layerops_bsr *w, const int32_t *row_start, const in
   col_start[0] = 0;
 }
 
+void lo_bsr_arrays_of(layerops_bsr *w, lo_bsr_array arrays[LO_BSR_ARRAYS]) {
+  const lo_bsr_array all[LO_BSR_ARRAYS] = {{&w->host.row_start, &w->row_start, w->block_rows + 1},
+                                           {&w->host.column, &w->column, w->count},
+                                           {&w->host.col_start, &w->col_start, w->block_cols + 1},
+                                           {&w->host.row, &w->row, w->count},
+                                           {&w->host.place, &w->place, w->count}};
+  memcpy(arrays, all, sizeof all);
+}
+
+layerops_status lo_bsr_index_memory(const char *function, layerops_bsr *w) {
+  lo_bsr_array arrays[LO_BSR_ARRAYS];
+  int64_t at = 0;
+  lo_bsr_arrays_of(w, arrays);
+  for (int i = 0; i < LO_BSR_ARRAYS; i++) at += arrays[i].count;
+  const int32_t *memory = lo_bsr_memory(at, sizeof *memory);
+  if (!memory) return lo_bsr_no_memory(function);
+  for (int i = 0; i < LO_BSR_ARRAYS; memory += arrays[i++].count) *arrays[i].host = memory;
+  return LAYEROPS_OK;
+}
+
 layerops_status lo_bsr_index_make(const char *function, layerops_bsr *w,
                                   const lo_bsr_pattern *pattern) {
-  const int64_t rows = w->block_rows + 1, cols = w->block_cols + 1;
-  int32_t *memory = lo_bsr_memory(rows + cols + 3 * w->count, sizeof *memory);
-  if (!memory) return lo_bsr_no_memory(function);
-  int32_t *own_column = memory + rows, *col_start = own_column + w->count, *row = col_start + cols,
-          *place = row + w->count;
-  memcpy(memory, pattern->row_start, (size_t)rows * sizeof *memory);
-  if (w->count) memcpy(own_column, pattern->column, (size_t)w->count * sizeof *memory);
-  by_columns(w, memory, own_column, col_start, row, place);
-  w->host = (lo_bsr_index){memory, own_column, col_start, row, place};
-  w->longest_row = longest(memory, w->block_rows);
-  w->longest_col = longest(col_start, w->block_cols);
+  LO_TRY(lo_bsr_index_memory(function, w));
+  const lo_bsr_index *own = &w->host;
+  memcpy((int32_t *)own->row_start, pattern->row_start,
+         (size_t)(w->block_rows + 1) * sizeof(int32_t));
+  if (w->count) memcpy((int32_t *)own->column, pattern->column, (size_t)w->count * sizeof(int32_t));
+  by_columns(w, own->row_start, own->column, (int32_t *)own->col_start, (int32_t *)own->row,
+             (int32_t *)own->place);
+  w->longest_row = longest(own->row_start, w->block_rows);
+  w->longest_col = longest(own->col_start, w->block_cols);
   return LAYEROPS_OK;
 }

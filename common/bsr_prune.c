@@ -46,10 +46,12 @@ static layerops_status score_strip(void *arg, const lo_bsr_strip *strip) {
 layerops_status lo_bsr_scores(const char *function, layerops_context *ctx,
                               const lo_bsr_shape *shape, const layerops_matrix *w, int32_t score,
                               double *scores) {
+  const struct lo_bsr_form *form = lo_bsr_form_of(ctx, w);
   scoring s = {shape, adders[score], scores};
   const int64_t blocks = shape->block_rows * shape->block_cols;
   if (blocks) memset(scores, 0, (size_t)blocks * sizeof *scores);
-  LO_TRY(lo_bsr_strips(function, ctx, shape, w, LO_BSR_READ, score_strip, &s));
+  LO_TRY(form ? form->scores(ctx, shape, w, score, scores)
+              : lo_bsr_strips(function, ctx, shape, w, LO_BSR_READ, score_strip, &s));
   for (int64_t i = 0; score == LAYEROPS_BSR_L2 && i < blocks; i++) scores[i] = sqrt(scores[i]);
   return LAYEROPS_OK;
 }

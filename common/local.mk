@@ -21,6 +21,7 @@ library_parts += %D%/libcommon.la
 	%D%/bsr_prune.c \
 	%D%/bsr_strip.c \
 	%D%/bsr_values.c \
+	%D%/bsr_views.c \
 	%D%/buffer.c \
 	%D%/cache_file.c \
 	%D%/cache_file.h \

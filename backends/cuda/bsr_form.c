@@ -79,4 +79,9 @@ static void release(layerops_bsr *w) {
   free(state);
 }
 
-const struct lo_bsr_form lo_cuda_bsr_form = {create, release};
+const struct lo_bsr_form lo_cuda_bsr_form = {.create = create,
+                                             .release = release,
+                                             .index = lo_cuda_bsr_index,
+                                             .scores = lo_cuda_bsr_scores,
+                                             .gather = lo_cuda_bsr_gather,
+                                             .scatter = lo_cuda_bsr_scatter};

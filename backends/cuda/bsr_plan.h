@@ -3,7 +3,7 @@
 #define LO_CUDA_BSR_PLAN_H
 
 #include "backends/cuda/bsr_launch.h"
-#include "common/context.h"
+#include "common/bsr.h"
 
 /* Steps of all groups of lines of units, one group after the other. Lines are rows of W, or, by
  * columns, columns; a unit is a square part of a block. */
@@ -41,6 +41,15 @@ typedef struct lo_cuda_bsr {
   int64_t chunks, chunk_count;
   layerops_buffer *buffer;
 } lo_cuda_bsr;
+
+/* ---- bsr_make.c: as lo_bsr_form has them */
+layerops_status lo_cuda_bsr_index(layerops_context *ctx, layerops_bsr *w, bool *valid);
+layerops_status lo_cuda_bsr_scores(layerops_context *ctx, const lo_bsr_shape *shape,
+                                   const layerops_matrix *dense, int32_t score, double *scores);
+layerops_status lo_cuda_bsr_gather(layerops_context *ctx, layerops_bsr *w,
+                                   const layerops_matrix *dense);
+layerops_status lo_cuda_bsr_scatter(layerops_context *ctx, const layerops_bsr *w,
+                                    const layerops_matrix *dense);
 
 /* ---- bsr_form.c */
 extern const struct lo_bsr_form lo_cuda_bsr_form;

@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
 	%D%/bsr_group.cuh \
+	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
@@ -74,6 +75,9 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
 	%D%/bsr_launch.h \
+	%D%/bsr_make.c \
+	%D%/bsr_make.cu \
+	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
 	%D%/context.c \
