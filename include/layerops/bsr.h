@@ -62,8 +62,9 @@ typedef struct layerops_bsr_args {
 
 /* INVALID where row_start does not ascend from 0 to count, or columns do not ascend within a row,
  * or leave the matrix; OVERFLOW where block_rows, block_cols or count do not fit 31 bits. Index
- * arrays on the device are judged alike: they are read back, checked, and used from a copy, at the
- * price of one round trip (values are not read back). */
+ * arrays on the device are judged alike, from a copy that nobody else can change: on CUDA they are
+ * checked and sorted by columns there; elsewhere they are read back for it. The call waits for the
+ * verdict. The host keeps the pattern too, and reads it back for that; values are not read back. */
 LAYEROPS_API layerops_status layerops_bsr_create_(layerops_context *ctx,
                                                   const layerops_bsr_args *args, size_t size,
                                                   layerops_bsr **bsr);
@@ -78,7 +79,8 @@ LAYEROPS_API void layerops_bsr_destroy(layerops_bsr *bsr); /* NULL is allowed */
  * the values of w, rounded to nearest even. To i8 each block is quantised by itself:
  *   scale = max |w| / 127, but at least 2^-126 (1 where all are 0), value = w / scale, rounded
  * so that an element is off by half a scale at most. NaN or infinity makes a block of i8 all NaN.
- * W goes through host memory in parts; the call returns when it is read. */
+ * On CUDA the device does it, where w is in a buffer of it: only which blocks are kept goes through
+ * the host. Elsewhere W goes through host memory in parts; the call returns when it is read. */
 typedef struct layerops_bsr_dense_args {
   layerops_matrix w;    /* [rows, cols], f32, f16, bf16, f8e4m3, f8e5m2 */
   int64_t block, width; /* as in layerops_bsr_args */
@@ -252,7 +254,8 @@ LAYEROPS_API layerops_matrix layerops_bsr_scales(const layerops_bsr *bsr);
 /* ---- Back ---- */
 
 /* w = W, [rows, cols], f32, f16, bf16, f8e4m3, f8e5m2, rounded to nearest even (i8: scale * value
- * is rounded to f32 first). Through host memory in parts: returns when it is done. ALIAS where w
+ * is rounded to f32 first). On CUDA on the device, where w is in a buffer of
+ * it; else through host memory in parts: returns when it is done. ALIAS where w
  * overlaps the object's own values. */
 LAYEROPS_API layerops_status layerops_bsr_to_dense(layerops_context *ctx, const layerops_bsr *bsr,
                                                    layerops_matrix w);
