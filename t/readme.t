@@ -27,14 +27,19 @@ program() { # LANGUAGE STANDARD COMPILER...
 }
 
 program c c99 $CC
-# the same with packed weights: a block of lines in place of one
-block 'c packed' >"$scratch/packed"
-sed -e "/args\.w = /{r $scratch/packed" -e 'd;}' "$scratch/program.c" >"$scratch/packed.c"
-check 'the README packs weights' grep -q 'args.packed = ' "$scratch/packed.c"
-check 'the program with packed weights compiles' $CC -std=c99 -Wall -Wextra -Werror -pedantic \
-  -I"$top_srcdir/include" "$scratch/packed.c" -o "$scratch/packed_c" -L"$top_builddir/.libs" -llayerops
-check 'the program with packed weights runs' "$scratch/packed_c"
-like 'the program with packed weights is right' '^y\[0\]\[0\] = 0\.4916$'
+# variant NAME PATTERN Y: the same with a block of lines in place of those that match; what it prints
+variant() {
+  block "c $1" >"$scratch/$1"
+  sed -e "/$2/{r $scratch/$1" -e 'd;}' "$scratch/program.c" >"$scratch/$1.c"
+  check "the program with $1 weights is another" test "$(wc -l <"$scratch/$1.c")" -gt \
+    "$(wc -l <"$scratch/program.c")"
+  check "the program with $1 weights compiles" $CC -std=c99 -Wall -Wextra -Werror -pedantic \
+    -I"$top_srcdir/include" "$scratch/$1.c" -o "$scratch/$1_c" -L"$top_builddir/.libs" -llayerops
+  check "the program with $1 weights runs" "$scratch/$1_c"
+  like "the program with $1 weights is right" "^y\\[0\\]\\[0\\] = $3\$"
+}
+variant packed 'args\.w = ' '0\.4916'
+variant sparse 'layerops_linear_forward(ctx, ' '0\.5226'
 
 if [ -n "$CXX" ]; then
   program cpp c++11 "$CXX"
