@@ -56,13 +56,14 @@ check_PROGRAMS += %D%/weights
 %C%_weights_LDADD = $(LDADD) -lm
 
 # Block-sparse weights.
-check_PROGRAMS += %D%/bsr %D%/bsr_fuzz %D%/bsr_masks %D%/errors_bsr
+check_PROGRAMS += %D%/bsr %D%/bsr_fuzz %D%/bsr_masks %D%/bsr_whole %D%/errors_bsr
 %C%_bsr_SOURCES = %D%/bsr.c %D%/devices.h %D%/is.h %D%/tap.h
 %C%_bsr_LDADD = $(LDADD) -lm
 %C%_bsr_fuzz_SOURCES = %D%/bsr_fuzz.c %D%/tap.h
 %C%_bsr_fuzz_LDADD = $(inside)
 %C%_bsr_masks_SOURCES = %D%/bsr_masks.c %D%/devices.h %D%/is.h %D%/tap.h
 %C%_bsr_masks_LDADD = $(LDADD) -lm
+%C%_bsr_whole_SOURCES = %D%/bsr_whole.c %D%/devices.h %D%/is.h %D%/tap.h
 %C%_errors_bsr_SOURCES = %D%/errors_bsr.c %D%/errors.h %D%/is.h %D%/tap.h
 %C%_errors_bsr_LDADD = $(LDADD) -lm
 
