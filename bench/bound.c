@@ -195,6 +195,7 @@ void bench_work(const struct bench_row *row, const struct bench_pattern *pattern
     double kept = (double)bench_pattern_kept(pattern);
     weights = kept * (double)row->block * (double)row->block;
     index = sizeof(int32_t) * (kept + (double)pattern->rows + 1);
+    if (!strcmp(bench_type_w(type)->element, "i8")) index += sizeof(float) * kept; /* scales */
   }
   *flops = 2 * m * weights;
   *bytes = (double)type->size * m * k + (double)bench_type_w(type)->size * weights +

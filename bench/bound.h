@@ -33,7 +33,8 @@ struct bench_device {
   struct bench_memory memory[BENCH_BOUND_ENTRIES];
 };
 
-/* The work of a row: flops (kept blocks only), and bytes with every operand moved once. */
+/* The work of a row, of whichever product: flops (kept blocks only), and bytes with every operand
+   moved once. */
 void bench_work(const struct bench_row *row, const struct bench_pattern *pattern,
                 const struct bench_type *type, double *flops, double *bytes);
 

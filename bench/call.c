@@ -79,9 +79,17 @@ static void set_dense(struct bench_call *call, const struct bench_call_operands 
 }
 
 static void set_sparse(struct bench_call *call, const struct bench_call_operands *o) {
-  layerops_bsr_linear_forward_args *a = &call->args.bsr_linear_forward;
-  *a = (layerops_bsr_linear_forward_args){
-      .w = o->views.bsr, .x = o->views.x, .y = o->views.y, .activation = o->host->row->activation};
+  const struct bench_set *v = &o->views;
+  const uint32_t flags = o->host->type->truncation > 0 ? LAYEROPS_ALLOW_TF32 : 0;
+  if (o->host->product == BENCH_FORWARD)
+    call->args.bsr_linear_forward = (layerops_bsr_linear_forward_args){
+        .w = v->bsr, .x = v->x, .y = v->y, .activation = o->host->row->activation, .flags = flags};
+  else if (o->host->product == BENCH_DGRAD)
+    call->args.bsr_linear_backward =
+        (layerops_bsr_linear_backward_args){.w = v->bsr, .dy = v->y, .dx = v->x, .flags = flags};
+  else
+    call->args.bsr_linear_backward = (layerops_bsr_linear_backward_args){
+        .w = v->bsr, .dy = v->y, .x = v->x, .dw = v->w, .flags = flags};
 }
 
 static void set_step(struct bench_call *call, int64_t i) {
@@ -103,7 +111,9 @@ layerops_status bench_call_steps(const struct bench_steps *steps, bool packed,
                                  struct bench_call *call) {
   const struct bench_operands *o = steps->layers[0];
   *call = (struct bench_call){.ctx = steps->ctx, .steps = steps, .packed = packed};
-  call->op = o->row->block ? LAYEROPS_OP_bsr_linear_forward : LAYEROPS_OP_linear_forward;
+  call->op = !o->row->block                ? LAYEROPS_OP_linear_forward
+             : o->product == BENCH_FORWARD ? LAYEROPS_OP_bsr_linear_forward
+                                           : LAYEROPS_OP_bsr_linear_backward;
   TRY(layerops_supports_pair(call->ctx, call->op, bench_element(o->type),
                              bench_element(bench_type_w(o->type))));
   if (packed) TRY(pack_sets(call));

@@ -117,14 +117,17 @@ peer_ldflags = $(AM_LDFLAGS) $(OPENMP_CFLAGS) -module -shared -avoid-version -no
 noinst_LTLIBRARIES += %D%/libtraining_loops.la
 %C%_libtraining_loops_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
 %C%_libtraining_loops_la_SOURCES = %D%/training_loops.c %D%/training.h
-noinst_LTLIBRARIES += %D%/peers/libblas.la %D%/peers/libepilogue.la %D%/peers/libpick.la
+noinst_LTLIBRARIES += %D%/peers/libblas.la %D%/peers/libdense.la %D%/peers/libepilogue.la \
+	%D%/peers/libpick.la
+%C%_peers_libdense_la_CFLAGS = $(peer_cflags)
+%C%_peers_libdense_la_SOURCES = %D%/peers/dense.c %D%/peers/dense.h
 %C%_peers_libepilogue_la_CFLAGS = $(peer_cflags) -O3 -ffast-math
 %C%_peers_libepilogue_la_SOURCES = %D%/peers/epilogue.c %D%/peers/common.h
 %C%_peers_libblas_la_CFLAGS = $(peer_cflags)
 %C%_peers_libblas_la_SOURCES = %D%/peers/blas.c %D%/peers/blas.h %D%/blas.h
 %C%_peers_libpick_la_CFLAGS = $(peer_cflags)
 %C%_peers_libpick_la_SOURCES = %D%/peers/pick.c %D%/timing.c
-peer_parts = %D%/peers/libepilogue.la %D%/peers/libpick.la
+peer_parts = %D%/peers/libdense.la %D%/peers/libepilogue.la %D%/peers/libpick.la
 blas_parts = %D%/peers/libblas.la $(peer_parts)
 
 if HAVE_PEER_OPENBLAS
@@ -180,7 +183,8 @@ onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
 %C%_peers_onednn3_la_LDFLAGS = $(peer_ldflags)
 %C%_peers_onednn3_la_LIBADD = $(peer_parts) $(ONEDNN3_LIBS)
 
-%C%_peers_libxsmm_la_SOURCES = %D%/peers/libxsmm.c
+%C%_peers_libxsmm_la_SOURCES = %D%/peers/libxsmm.c %D%/peers/libxsmm_sparse.c \
+	%D%/peers/libxsmm_sparse.h
 %C%_peers_libxsmm_la_CFLAGS = $(peer_cflags) $(LIBXSMM_CFLAGS)
 %C%_peers_libxsmm_la_LDFLAGS = $(peer_ldflags)
 %C%_peers_libxsmm_la_LIBADD = $(peer_parts) $(LIBXSMM_LIBS)

@@ -3,6 +3,7 @@
 #include "bench/operands.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@ static const struct bench_type i8 = {.name = "i8", .element = "i8", .size = 1, .
 /* Bytes whose Y is of another type, which says how storing rounds; and pairs of X and W. */
 #define F8(name, element, format, fast)                                                            \
   { name, element, 1, 0x1p-8, 0x1p-133, format, NULL, &bench_types[BF16], NULL, 0, fast }
+#define F32_WITH(name, w)                                                                          \
+  { name, "f32", 4, 0x1p-24, 0x1p-149, F32, w, &bench_types[F32], NULL, 0, false }
 #define F16_WITH(name, w)                                                                          \
   { name, "f16", 2, 0x1p-11, 0x1p-25, F16, w, &bench_types[F16], NULL, 0, false }
 #define BF16_WITH(name, w)                                                                         \
@@ -38,6 +41,7 @@ const struct bench_type bench_types[] = {
     F8("f8e5m2", "f8e5m2", E5M2, false),
     F8("f8e4m3:fast", "f8e4m3", E4M3, true),
     F8("f8e5m2:fast", "f8e5m2", E5M2, true),
+    F32_WITH("f32:i8", &i8),
     F16_WITH("f16:i8", &i8),
     F16_WITH("f16:f8e4m3", &e4m3),
     F16_WITH("f16:f8e5m2", &e5m2),
@@ -222,10 +226,11 @@ static float x_steps(const struct bench_type *type) {
 }
 
 static bool make_scales(struct bench_operands *o) {
-  o->scale_w = allocate(o->row->n, sizeof *o->scale_w);
+  const int64_t count = o->row->block ? bench_pattern_kept(&o->pattern) : o->row->n;
+  o->scale_w = allocate(count, sizeof *o->scale_w);
   if (is_integer(o->type)) o->scale_x = 1 / x_steps(o->type);
   if (bench_type_y(o->type)->format == I8) o->scale_y = o->scale_x;
-  for (int64_t j = 0; o->scale_w && j < o->row->n; j++)
+  for (int64_t j = 0; o->scale_w && j < count; j++)
     o->scale_w[j] = (float)(8 + j % 7) / 8 / (w_steps * sqrtf((float)o->row->k));
   return o->scale_w != NULL;
 }
@@ -235,16 +240,26 @@ static void fill(struct bench_operands *o, uint64_t seed) {
   const double root = sqrt((double)row->k);
   bench_normal(o->type, o->x, row->m * row->k, x_steps(o->type), seed, 0);
   bench_normal(bench_type_w(o->type), o->w, o->w_count, o->scale_w ? w_steps : 1 / root, seed, 1);
+  if (o->product != BENCH_FORWARD)
+    bench_normal(bench_type_y(o->type), o->y, row->m * row->n, 1, seed, 3);
   if (o->bias) bench_normal(bench_type_bias(o->type), o->bias, row->n, 1, seed, 2);
   bench_operands_poison(o);
 }
 
-bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
-                         struct bench_operands *o) {
+static char *name_of(const struct bench_row *row, enum bench_product product) {
+  char *name;
+  if (product == BENCH_FORWARD) return strdup(row->id);
+  return asprintf(&name, "%s/%s", row->id, bench_products[product]) < 0 ? NULL : name;
+}
+
+bool bench_operands_make(const struct bench_row *row, const struct bench_type *type,
+                         enum bench_product product, uint64_t seed, struct bench_operands *o) {
   const size_t y_size = bench_type_y(type)->size;
-  *o = (struct bench_operands){.row = row, .type = type, .w_count = row->n * row->k};
+  *o = (struct bench_operands){
+      .row = row, .type = type, .product = product, .w_count = row->n * row->k};
   bool good = fits_memory(row, type);
   if (!good) return false;
+  o->name = name_of(row, product);
   if (row->block) {
     good = bench_pattern_make(row->id, row->pattern, row->n / row->block, row->k / row->block,
                               row->density, &o->pattern);
@@ -252,11 +267,11 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
   } else {
     o->bias = allocate(row->n, bench_type_bias(type)->size);
   }
-  if (is_integer(bench_type_w(type))) good = make_scales(o) && good;
+  if (good && is_integer(bench_type_w(type))) good = make_scales(o);
   o->x = allocate(row->m * row->k, type->size);
   o->w = allocate(o->w_count, bench_type_w(type)->size);
   o->y = allocate(row->m * row->n, y_size);
-  if (!good || !o->x || !o->w || !o->y || (!row->block && !o->bias)) {
+  if (!good || !o->name || !o->x || !o->w || !o->y || (!row->block && !o->bias)) {
     bench_operands_free(o);
     return false;
   }
@@ -266,7 +281,8 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
 
 void bench_operands_damp(struct bench_operands *o) {
   const struct bench_type *type = bench_type_w(o->type);
-  for (int64_t j = 0; o->scale_w && j < o->row->n; j++) o->scale_w[j] *= 0.5f;
+  const int64_t scales = o->row->block ? bench_pattern_kept(&o->pattern) : o->row->n;
+  for (int64_t j = 0; o->scale_w && j < scales; j++) o->scale_w[j] *= 0.5f;
   if (o->scale_w) return;
 #pragma omp parallel for schedule(static) if (o->w_count > 65536)
   for (int64_t i = 0; i < o->w_count; i++)
@@ -275,6 +291,7 @@ void bench_operands_damp(struct bench_operands *o) {
 
 void bench_operands_free(struct bench_operands *o) {
   bench_pattern_free(&o->pattern);
+  free(o->name);
   free(o->x);
   free(o->w);
   free(o->bias);
@@ -283,8 +300,22 @@ void bench_operands_free(struct bench_operands *o) {
   *o = (struct bench_operands){0};
 }
 
+struct bench_output bench_operands_output(const struct bench_operands *o) {
+  const struct bench_row *row = o->row;
+  const int64_t width = row->block ? row->block : row->k;
+  switch (o->product) {
+  case BENCH_DGRAD:
+    return (struct bench_output){o->x, o->type, row->m, row->k};
+  case BENCH_WGRAD:
+    return (struct bench_output){o->w, bench_type_w(o->type), o->w_count / width, width};
+  default:
+    return (struct bench_output){o->y, bench_type_y(o->type), row->m, row->n};
+  }
+}
+
 void bench_operands_poison(struct bench_operands *o) {
-  memset(o->y, 0xff, (size_t)(o->row->m * o->row->n) * bench_type_y(o->type)->size);
+  const struct bench_output out = bench_operands_output(o);
+  memset(out.data, 0xff, (size_t)(out.rows * out.cols) * out.type->size);
 }
 
 static double activate(int activation, double z) {
@@ -308,33 +339,100 @@ static double activate(int activation, double z) {
   }
 }
 
-/* Adds the products of COUNT elements to sum, and their sizes to size. */
-static void dot(const struct bench_operands *o, int64_t x, int64_t w, int64_t count, double *sum,
-                double *size) {
+/* Elements of an operand that lie so far apart. */
+struct line {
+  const struct bench_type *type;
+  const void *data;
+  int64_t at, step;
+};
+
+struct sum {
+  double value, size; /* of its terms' sizes */
+};
+
+/* Adds SCALE times the products of COUNT elements. */
+static void add_dot(struct sum *sum, struct line a, struct line b, int64_t count, double scale) {
   for (int64_t l = 0; l < count; l++) {
-    double product =
-        bench_load(o->type, o->x, x + l) * bench_load(bench_type_w(o->type), o->w, w + l);
-    *sum += product;
-    *size += fabs(product);
+    double product = scale * bench_load(a.type, a.data, a.at + l * a.step) *
+                     bench_load(b.type, b.data, b.at + l * b.step);
+    sum->value += product;
+    sum->size += fabs(product);
   }
 }
 
-/* The exact pre-activation of an entry, and the sum of the sizes of its terms. */
-static double exact(const struct bench_operands *o, int64_t i, int64_t j, double *size) {
-  const struct bench_row *row = o->row;
-  int64_t b = row->block;
-  double sum = 0, scale = o->scale_x > 0 ? (double)o->scale_x : 1;
-  if (o->scale_w) scale *= o->scale_w[j];
-  double bias = o->bias ? bench_load(bench_type_bias(o->type), o->bias, j) : 0;
-  *size = 0;
-  if (!b) {
-    dot(o, i * row->k, j * row->k, row->k, &sum, size);
-    *size = *size * scale + fabs(bias);
-    return sum * scale + bias;
-  }
-  for (int32_t e = o->pattern.row_start[j / b]; e < o->pattern.row_start[j / b + 1]; e++)
-    dot(o, i * row->k + o->pattern.col[e] * b, (e * b + j % b) * b, b, &sum, size);
+static struct line line_of_x(const struct bench_operands *o, int64_t at, int64_t step) {
+  return (struct line){o->type, o->x, at, step};
+}
+
+static struct line line_of_w(const struct bench_operands *o, int64_t at, int64_t step) {
+  return (struct line){bench_type_w(o->type), o->w, at, step};
+}
+
+static struct line line_of_y(const struct bench_operands *o, int64_t at, int64_t step) {
+  return (struct line){bench_type_y(o->type), o->y, at, step};
+}
+
+static double block_scale(const struct bench_operands *o, int64_t block) {
+  return o->scale_w ? (double)o->scale_w[block] : 1;
+}
+
+/* The exact entries of what a product makes, before an activation. */
+
+static struct sum exact_dense(const struct bench_operands *o, int64_t i, int64_t j) {
+  const int64_t k = o->row->k;
+  const double bias = bench_load(bench_type_bias(o->type), o->bias, j);
+  const double scale =
+      (o->scale_x > 0 ? (double)o->scale_x : 1) * (o->scale_w ? (double)o->scale_w[j] : 1);
+  struct sum sum = {0};
+  add_dot(&sum, line_of_x(o, i * k, 1), line_of_w(o, j * k, 1), k, 1);
+  return (struct sum){sum.value * scale + bias, sum.size * scale + fabs(bias)};
+}
+
+static struct sum exact_forward(const struct bench_operands *o, int64_t i, int64_t j) {
+  const int64_t b = o->row->block, k = o->row->k;
+  const struct bench_pattern *p = &o->pattern;
+  struct sum sum = {0};
+  for (int32_t e = p->row_start[j / b]; e < p->row_start[j / b + 1]; e++)
+    add_dot(&sum, line_of_x(o, i * k + p->col[e] * b, 1), line_of_w(o, (e * b + j % b) * b, 1), b,
+            block_scale(o, e));
   return sum;
+}
+
+static struct sum exact_dgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+  const int64_t b = o->row->block, n = o->row->n;
+  const struct bench_pattern *p = &o->pattern;
+  struct sum sum = {0};
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int32_t e = p->row_start[r]; e < p->row_start[r + 1]; e++)
+      if (p->col[e] == j / b)
+        add_dot(&sum, line_of_y(o, i * n + r * b, 1), line_of_w(o, e * b * b + j % b, b), b,
+                block_scale(o, e));
+  return sum;
+}
+
+/* Row i is one of a block's, and the blocks lie one below the other. */
+static struct sum exact_wgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+  const struct bench_row *row = o->row;
+  const int64_t b = row->block, e = i / b;
+  const struct bench_pattern *p = &o->pattern;
+  int64_t r = 0;
+  while (p->row_start[r + 1] <= e) r++;
+  struct sum sum = {0};
+  add_dot(&sum, line_of_y(o, r * b + i % b, row->n), line_of_x(o, p->col[e] * b + j, row->k),
+          row->m, 1);
+  return sum;
+}
+
+static struct sum exact(const struct bench_operands *o, int64_t i, int64_t j) {
+  static struct sum (*const of_blocks[])(const struct bench_operands *, int64_t,
+                                         int64_t) = {exact_forward, exact_dgrad, exact_wgrad};
+  return o->row->block ? of_blocks[o->product](o, i, j) : exact_dense(o, i, j);
+}
+
+/* So many terms has an entry, at most. */
+static int64_t terms(const struct bench_operands *o) {
+  const struct bench_row *row = o->row;
+  return o->product == BENCH_FORWARD ? row->k : o->product == BENCH_DGRAD ? row->n : row->m;
 }
 
 /* What rounding explains. Factors that were cut change a product by as much as both of them. A
@@ -343,8 +441,8 @@ static double exact(const struct bench_operands *o, int64_t i, int64_t j, double
    cores' (common/tolerance.h); a few more for bias and activation,
    whose slope is below 1.13; and the rounding of what is stored. */
 static double tolerance(const struct bench_operands *o, bool parts, double size, double y) {
-  double chain = is_integer(o->type) ? 0 : 6 * sqrt((double)o->row->k);
-  if (o->type->format >= E4M3) chain += lo_f8_steps(o->row->k, o->type->fast);
+  double chain = is_integer(o->type) ? 0 : 6 * sqrt((double)terms(o));
+  if (o->type->format >= E4M3) chain += lo_f8_steps(terms(o), o->type->fast);
   double part = parts ? o->type->rounding : 0; /* of two halves as large as their terms */
   double sum = ((chain + 8) * 0x1p-24 + 2.01 * o->type->truncation + part) * size;
   return 1.13 * sum + (o->type->rounding + 0x1p-20) * fabs(y) + o->type->subnormal +
@@ -353,9 +451,11 @@ static double tolerance(const struct bench_operands *o, bool parts, double size,
 
 static void check_entry(const struct bench_operands *o, struct bench_latitude latitude, int64_t i,
                         int64_t j, struct bench_check *check) {
-  double size, z = exact(o, i, j, &size), step = o->scale_y;
-  double expected = activate(latitude.activation, z);
-  double got = bench_load(bench_type_y(o->type), o->y, i * o->row->n + j);
+  const struct bench_output out = bench_operands_output(o);
+  const struct sum sum = exact(o, i, j);
+  double size = sum.size, step = o->scale_y;
+  double expected = activate(latitude.activation, sum.value);
+  double got = bench_load(out.type, out.data, i * out.cols + j);
   if (step > 0) {
     got *= step;
     expected = fmin(fmax(expected, -128 * step), 127 * step);
@@ -387,15 +487,16 @@ struct bench_check bench_operands_check(const struct bench_operands *o) {
 struct bench_check bench_operands_check_as(const struct bench_operands *o,
                                            struct bench_latitude latitude) {
   struct bench_check check = {0};
-  int64_t m = o->row->m, n = o->row->n;
+  const struct bench_output out = bench_operands_output(o);
   uint64_t state = 1;
-  if (m <= MAX_SAMPLES / n) {
-    for (int64_t i = 0; i < m * n; i++) check_entry(o, latitude, i / n, i % n, &check);
+  if (out.rows <= MAX_SAMPLES / out.cols) {
+    for (int64_t i = 0; i < out.rows * out.cols; i++)
+      check_entry(o, latitude, i / out.cols, i % out.cols, &check);
     return check;
   }
   for (int i = 0; i < MAX_SAMPLES; i++) {
-    int64_t row = pick(&state, m);
-    check_entry(o, latitude, row, pick(&state, n), &check);
+    int64_t row = pick(&state, out.rows);
+    check_entry(o, latitude, row, pick(&state, out.cols), &check);
   }
   return check;
 }

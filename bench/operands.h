@@ -47,19 +47,31 @@ const struct bench_type *bench_type_on(const struct bench_type *type, const char
 struct bench_operands {
   const struct bench_row *row;
   const struct bench_type *type;
+  enum bench_product product;   /* which of x, w and y it makes; the two others are its data */
+  char *name;                   /* the row's id, of backward products as in id/dgrad */
   struct bench_pattern pattern; /* of a block-sparse row */
   void *x, *w, *bias, *y;       /* of the type; w holds the kept blocks of a block-sparse row; a
                                    block-sparse row has no bias */
   int64_t w_count;              /* elements of w */
-  float scale_x, *scale_w;      /* of integers, else 0 and NULL: one of X, one for each output */
+  float scale_x, *scale_w;      /* of integers, else 0 and NULL: one of X; one for each output, of a
+                                   block-sparse row for each kept block */
   float scale_y;                /* of a Y of 8 bits, else 0 */
 };
 
+/* What the product makes: a tight matrix, of a block-sparse row's wgrad block below block. */
+struct bench_output {
+  void *data;
+  const struct bench_type *type;
+  int64_t rows, cols;
+};
+struct bench_output bench_operands_output(const struct bench_operands *operands);
+
 /* Standard normal numbers; those of W divided by sqrt(k), so that outputs are of the size that a
    layer's are. int8: such numbers rounded, X's of u8 behind a relu, and scales that give them that
-   size.
+   size. Of a row and a seed, all products have the same pattern and data.
    False when memory is short or the row does not fit into it. */
-bool bench_operands_make(const struct bench_row *row, const struct bench_type *type, uint64_t seed,
+bool bench_operands_make(const struct bench_row *row, const struct bench_type *type,
+                         enum bench_product product, uint64_t seed,
                          struct bench_operands *operands);
 
 /* Halves W, so that a chain of such layers stays bounded whatever its length. */
@@ -67,11 +79,11 @@ void bench_operands_damp(struct bench_operands *operands);
 
 void bench_operands_free(struct bench_operands *operands);
 
-/* Fills y with NaN, so that what is not written shows. */
+/* Fills the output with NaN, so that what is not written shows. */
 void bench_operands_poison(struct bench_operands *operands);
 
 struct bench_check {
-  double max_rel_err; /* the largest of |y - exact| / (sum of |x||w| + |bias|) */
+  double max_rel_err; /* the largest of |y - exact| / (sum of |x||w| + |bias|), y the output */
   bool wrong;         /* an entry is further away than rounding explains */
   int64_t row, col;   /* of the worst entry */
   double got, expected;
@@ -84,7 +96,8 @@ struct bench_latitude {
   bool parts;
 };
 
-/* Compares y with float64 at up to 1024 entries: the corners, the edges, the rest at random. */
+/* Compares the output with float64 at up to 1024 entries: the corners, the edges, the rest at
+ * random. */
 struct bench_check bench_operands_check_as(const struct bench_operands *operands,
                                            struct bench_latitude latitude);
 struct bench_check bench_operands_check(const struct bench_operands *operands);

@@ -13,7 +13,7 @@
 #include "bench/pattern.h"
 #include "bench/suite.h"
 
-#define BENCH_PEER_ABI    4
+#define BENCH_PEER_ABI    5
 #define BENCH_PEER_SYMBOL "layerops_bench_peer"
 
 /* How weights come to a call: as they are stored, or in a layout of the library's own, made
@@ -23,8 +23,8 @@ enum { BENCH_PLAIN = 1, BENCH_PACKED = 2 };
 /* One call of a graph: where its operands lie on the device. */
 struct bench_step {
   int layer; /* 1: the way back of a chain, from [m,n] to [m,k]; else 0, from [m,k] to [m,n] */
-  const void *x, *w, *bias;
-  void *y;
+  void *x, *w, *y; /* the product makes one of the others */
+  const void *bias;
   const float *scale_w;
 };
 
@@ -42,21 +42,21 @@ struct bench_steps_list {
 
 /* What to compute: Y = act(X W^T + bias), all matrices tight and row-major, in host memory, of one
    data type; bias too. int8: X is u8, W i8, bias and Y are f32, and Y = act(scale_x scale_w[j] X
-   W^T
-   + bias); on a GPU X, W and Y are i8, the bias f32, and Y = act(...) / scale_y, rounded. A
-   block-sparse row has a pattern, its kept blocks one after the other in w,
-   and no bias. */
+   W^T + bias); on a GPU X, W and Y are i8, the bias f32, and Y = act(...) / scale_y, rounded. A
+   block-sparse row has a pattern, its kept blocks one after the other in w, and no bias; of it the
+   product may also be X = Y W or W = Y^T X. Its i8 W has a scale a block. */
 struct bench_layer {
   const struct bench_row *row;
+  enum bench_product product;
   const struct bench_pattern *pattern; /* NULL: dense */
   const char *device;                  /* "cpu", "opencl:P.D", "cuda:N" */
   const char *dtype;                   /* "f32", "f16", "bf16", "int8", "tf32" */
   int threads;
-  bool packed; /* the weights are packed by setup, else each call takes w itself */
-  const void *x, *w, *bias;
-  void *y;
+  bool packed;     /* the weights are packed by setup, else each call takes w itself */
+  void *x, *w, *y; /* the product makes one of the others */
+  const void *bias;
   float scale_x;
-  const float *scale_w; /* [n]; NULL: not int8 */
+  const float *scale_w; /* [n], or of each kept block; NULL: not of integers */
   float scale_y;
   const struct bench_steps_list *list; /* NULL: x, w, bias and y are what there is */
 };
@@ -70,7 +70,9 @@ struct bench_peer {
   bool (*setup)(const struct bench_layer *layer, void **state, char *label, size_t label_size,
                 char *why, size_t why_size);
   bool (*run)(void *state, int64_t calls); /* as in struct bench_contender */
-  bool (*fetch)(void *state);              /* after run: puts the result into the layer's y */
+  /* After run: puts the result where the layer has it. After replay: where the last step has it;
+     NULL: it is there. */
+  bool (*fetch)(void *state);
   /* In place of both where the layer has a list: enqueues the recorded steps. NULL: the peer takes
      no list. */
   bool (*replay)(void *state);

@@ -8,13 +8,13 @@
 #include <string.h>
 
 static void say(const struct bench_race *race, const char *who, const char *what) {
-  fprintf(stderr, "layerops bench: %s on %s: %s: %s\n", race->operands.row->id,
+  fprintf(stderr, "layerops bench: %s on %s: %s: %s\n", race->operands.name,
           race->target->info.name, who, what);
 }
 
 bool bench_race_skip(const struct bench_race *race, const char *who, const char *why) {
   say(race, who, why);
-  return bench_report_skip(&race->session->report, race->operands.row->id, race->target->info.name,
+  return bench_report_skip(&race->session->report, race->operands.name, race->target->info.name,
                            who, why);
 }
 
@@ -41,6 +41,7 @@ static bool try_once(struct bench_entrant *e, struct bench_latitude latitude) {
   }
   return bench_steps_poison(&race->steps) == LAYEROPS_OK &&
          (race->timed ? replay(e) : bench_call_run(e->call, 1)) &&
+         (!e->peer || !e->peer->fetch || e->peer->fetch(e->state)) &&
          bench_steps_check(&race->steps, latitude, &e->check) == LAYEROPS_OK;
 }
 
@@ -60,12 +61,14 @@ static bool try_forms(struct bench_entrant *e) {
 
 /* False: it failed, and drops out. A wrong result is told, and measured nevertheless. */
 static bool check_entrant(struct bench_entrant *e) {
+  static const char *const outputs[] = {"y", "dx", "dw"};
   struct bench_race *race = e->race;
   if (!try_forms(e)) return false;
   if (!e->check.wrong) return true;
   char what[160];
-  snprintf(what, sizeof what, "wrong: y[%lld,%lld] is %.9g, should be %.9g",
-           (long long)e->check.row, (long long)e->check.col, e->check.got, e->check.expected);
+  snprintf(what, sizeof what, "wrong: %s[%lld,%lld] is %.9g, should be %.9g",
+           outputs[race->operands.product], (long long)e->check.row, (long long)e->check.col,
+           e->check.got, e->check.expected);
   say(race, e->name, what);
   if (!e->peer) race->session->faults++;
   return true;
@@ -145,8 +148,7 @@ static bool refused(struct bench_race *race, struct bench_peer_entry *p, const c
   struct bench_session *s = race->session;
   if (strcmp(p->reason, why)) say(race, p->name, why);
   snprintf(p->reason, sizeof p->reason, "%s", why);
-  return bench_report_skip(&s->report, race->operands.row->id, race->target->info.name, p->name,
-                           why);
+  return bench_report_skip(&s->report, race->operands.name, race->target->info.name, p->name, why);
 }
 
 static bool enter_peer(struct bench_race *race, struct bench_peer_entry *p, bool packed) {
@@ -171,6 +173,7 @@ static bool enter_peer(struct bench_race *race, struct bench_peer_entry *p, bool
 static struct bench_layer layer_of(const struct bench_race *race) {
   const struct bench_operands *o = &race->operands;
   return (struct bench_layer){.row = o->row,
+                              .product = o->product,
                               .pattern = o->row->block ? &o->pattern : NULL,
                               .device = race->target->info.name,
                               .dtype = o->type->name,

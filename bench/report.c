@@ -164,9 +164,10 @@ static json_t *shape(const struct bench_result *r) {
 
 static json_t *json_row(const struct bench_result *r) {
   const struct bench_stats *s = r->stats;
-  json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op,
-                          "device", r->device, "dtype", r->dtype, "threads", r->threads,
-                          "contender", r->contender, "kernel", r->kernel, "shape", shape(r));
+  json_t *row = json_pack("{s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:s, s:o}", "id", r->id, "op", r->op,
+                          "product", text_or_null(r->product), "device", r->device, "dtype",
+                          r->dtype, "threads", r->threads, "contender", r->contender, "kernel",
+                          r->kernel, "shape", shape(r));
   json_t *figures =
       json_pack("{s:s, s:s, s:b, s:f, s:f, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}",
                 "residency", r->residency, "way", r->way, "transfers", 0, "flops", r->flops,
@@ -222,18 +223,20 @@ bool bench_report_summary(struct bench_report *report, const struct bench_summar
   double mean = exp(s->log_sum / s->rows);
   if (!s->rows) return true;
   if (report->format != BENCH_JSON)
-    return fprintf(
-               report->file,
-               "%s%s %s, threads %d, %s %s: %s peer's time over ours, geometric mean of %d rows "
-               "%.3f; worst %.3f at %s (%s)\n",
-               report->format == BENCH_TSV ? "# " : "", s->device, s->dtype, s->threads,
-               s->residency, s->way, s->plain ? "plain weights, the best plain" : "the best",
-               s->rows, mean, s->worst, s->worst_id, s->worst_peer) > 0;
+    return fprintf(report->file,
+                   "%s%s %s%s%s, threads %d, %s %s: %s peer's time over ours, geometric mean of %d "
+                   "rows "
+                   "%.3f; worst %.3f at %s (%s)\n",
+                   report->format == BENCH_TSV ? "# " : "", s->device, s->dtype,
+                   s->product ? " " : "", s->product ? s->product : "", s->threads, s->residency,
+                   s->way, s->plain ? "plain weights, the best plain" : "the best", s->rows, mean,
+                   s->worst, s->worst_id, s->worst_peer) > 0;
   json_t *entry =
-      json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device,
-                "dtype", s->dtype, "residency", s->residency, "way", s->way, "threads", s->threads,
-                "weights", s->plain ? "plain" : "any", "rows", s->rows, "geomean_ratio", mean,
-                "worst_ratio", s->worst, "worst_id", s->worst_id, "worst_peer", s->worst_peer);
+      json_pack("{s:s, s:s, s:o, s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:s, s:s}", "device", s->device,
+                "dtype", s->dtype, "product", text_or_null(s->product), "residency", s->residency,
+                "way", s->way, "threads", s->threads, "weights", s->plain ? "plain" : "any", "rows",
+                s->rows, "geomean_ratio", mean, "worst_ratio", s->worst, "worst_id", s->worst_id,
+                "worst_peer", s->worst_peer);
   return entry && !json_array_append_new(report->summaries, entry);
 }
 

@@ -14,6 +14,7 @@
 struct bench_result {
   const char *id, *op, *device, *dtype, *contender; /* "layerops" or a peer's name */
   const char *kernel;                               /* or the peer's version and way */
+  const char *product;                              /* of a block-sparse layer; else NULL */
   const char *activation, *pattern;                 /* NULL: none */
   int threads;                                      /* 0: not a matter of threads (GPUs) */
   int64_t m, n, k, block, blocks;
@@ -40,6 +41,7 @@ struct bench_latency {
 /* The best peer's time over ours, over the rows of one device. */
 struct bench_summary {
   const char *device, *dtype, *residency, *way;
+  const char *product; /* as in a result */
   int threads;
   bool plain; /* ours and the peers' with plain weights alone; else the fastest of each */
   int rows;

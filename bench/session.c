@@ -220,8 +220,8 @@ bool bench_session_end(struct bench_session *s) {
   layerops_device_info devices[BENCH_MAX_DEVICES];
   for (int t = 0; t < s->target_count; t++) {
     devices[t] = s->targets[t].info;
-    const struct bench_summary *summaries = s->targets[t].summaries[0];
-    for (int i = 0; i < BENCH_RESIDENCIES * BENCH_SUMMARIES; i++)
+    const struct bench_summary *summaries = s->targets[t].summaries[0][0];
+    for (int i = 0; i < BENCH_PRODUCTS * BENCH_RESIDENCIES * BENCH_SUMMARIES; i++)
       if (!bench_report_summary(&s->report, &summaries[i])) return false;
   }
   return bench_report_end(&s->report, devices, (size_t)s->target_count, &s->plan, &s->timed_plan);

@@ -25,7 +25,7 @@ struct bench_target {
   struct bench_clock clock;
   bool has_bound;
   struct bench_device bound;
-  struct bench_summary summaries[BENCH_RESIDENCIES][BENCH_SUMMARIES];
+  struct bench_summary summaries[BENCH_PRODUCTS][BENCH_RESIDENCIES][BENCH_SUMMARIES];
 };
 
 struct bench_session {

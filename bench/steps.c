@@ -58,24 +58,38 @@ static layerops_status place_blocks(struct bench_steps *s, const struct bench_op
                             .count = bench_pattern_kept(&o->pattern),
                             .row_start = o->pattern.row_start,
                             .column = o->pattern.col,
-                            .values = o->w,
-                            .type = bench_element(o->type)};
+                            .values = o->product == BENCH_WGRAD ? NULL : o->w,
+                            .scales = o->scale_w,
+                            .type = bench_element(bench_type_w(o->type))};
   return layerops_bsr_create(s->ctx, &args, bsr);
+}
+
+static layerops_status place_sparse(struct bench_steps *s, const struct bench_operands *o,
+                                    struct bench_set *set) {
+  const int64_t b = o->row->block;
+  TRY(place_blocks(s, o, &set->bsr));
+  if (o->product == BENCH_WGRAD) return place(s, o->type, NULL, o->w_count / b, b, &set->w);
+  if (set->bsr) set->w = layerops_bsr_values(set->bsr);
+  return LAYEROPS_OK;
+}
+
+static layerops_status place_dense(struct bench_steps *s, const struct bench_operands *o,
+                                   struct bench_set *set) {
+  const struct bench_row *row = o->row;
+  TRY(place(s, bench_type_w(o->type), o->w, row->n, row->k, &set->w));
+  TRY(place(s, bench_type_bias(o->type), o->bias, 1, row->n, &set->bias));
+  return o->scale_w ? place(s, &f32, o->scale_w, 1, row->n, &set->scale_w) : LAYEROPS_OK;
 }
 
 static layerops_status place_set(struct bench_steps *s, const struct bench_operands *o,
                                  struct bench_set *set) {
   const struct bench_row *row = o->row;
-  if (row->block) {
-    TRY(place_blocks(s, o, &set->bsr));
-  } else {
-    TRY(place(s, bench_type_w(o->type), o->w, row->n, row->k, &set->w));
-    TRY(place(s, bench_type_bias(o->type), o->bias, 1, row->n, &set->bias));
-  }
-  if (o->scale_w) TRY(place(s, &f32, o->scale_w, 1, row->n, &set->scale_w));
+  const void *x = o->product == BENCH_DGRAD ? NULL : o->x;
+  const void *y = o->product == BENCH_FORWARD ? NULL : o->y;
+  TRY(row->block ? place_sparse(s, o, set) : place_dense(s, o, set));
   if (s->way == BENCH_CHAIN) return LAYEROPS_OK;
-  TRY(place(s, o->type, o->x, row->m, row->k, &set->x));
-  return place(s, bench_type_y(o->type), NULL, row->m, row->n, &set->y);
+  TRY(place(s, o->type, x, row->m, row->k, &set->x));
+  return place(s, bench_type_y(o->type), y, row->m, row->n, &set->y);
 }
 
 /* Even places are as wide as k, odd ones as n. */
@@ -109,10 +123,17 @@ static layerops_status refuse(struct bench_steps *s, const char *why) {
   return LAYEROPS_ERROR_UNSUPPORTED;
 }
 
+static layerops_status check_backward(struct bench_steps *s, const struct bench_operands *o) {
+  if (!o->row->block) return refuse(s, "dgrad and wgrad are those of block-sparse rows");
+  if (o->type->w || o->type->y) return refuse(s, "dgrad and wgrad have operands of one type");
+  return s->way == BENCH_CHAIN ? refuse(s, "no chain: of dgrad and wgrad") : LAYEROPS_OK;
+}
+
 static layerops_status find_layers(struct bench_steps *s, const struct bench_operands *o) {
   const struct bench_row *row = o->row;
   s->layers[0] = o;
   s->layer_count = 1;
+  if (o->product != BENCH_FORWARD) TRY(check_backward(s, o));
   if (s->way != BENCH_CHAIN) return LAYEROPS_OK;
   if (strcmp(bench_type_y(o->type)->element, o->type->element))
     return refuse(s, "no chain: Y is of another type than X");
@@ -121,7 +142,7 @@ static layerops_status find_layers(struct bench_steps *s, const struct bench_ope
   s->back_row = *row;
   s->back_row.n = row->k;
   s->back_row.k = row->n;
-  if (!bench_operands_make(&s->back_row, o->type, BACK_SEED, &s->back))
+  if (!bench_operands_make(&s->back_row, o->type, BENCH_FORWARD, BACK_SEED, &s->back))
     return refuse(s, "no memory for the data of the way back");
   bench_operands_damp(&s->back);
   s->layers[1] = &s->back;
@@ -216,6 +237,14 @@ static layerops_status read_matrix(const struct bench_steps *s, const layerops_m
   return layerops_buffer_read_at(s->ctx, m->buffer, matrix_at(m), host, matrix_bytes(m));
 }
 
+/* What a call makes. */
+static const layerops_matrix *output_of(const struct bench_call_operands *o) {
+  const struct bench_set *v = &o->views;
+  return o->host->product == BENCH_FORWARD ? &v->y
+         : o->host->product == BENCH_DGRAD ? &v->x
+                                           : &v->w;
+}
+
 /* The last call of a layer. */
 static struct bench_call_operands last_of(const struct bench_steps *s, int layer) {
   return bench_steps_at(s, s->count - s->layer_count + layer);
@@ -226,7 +255,7 @@ layerops_status bench_steps_poison(const struct bench_steps *s) {
     struct bench_call_operands last = last_of(s, layer);
     struct bench_operands o = *last.host;
     bench_operands_poison(&o);
-    TRY(write_matrix(s, &last.views.y, o.y));
+    TRY(write_matrix(s, output_of(&last), bench_operands_output(&o).data));
   }
   return s->way == BENCH_CHAIN ? write_matrix(s, &s->ring[0], s->layers[0]->x) : LAYEROPS_OK;
 }
@@ -240,7 +269,7 @@ static layerops_status check_layer(const struct bench_steps *s, int layer,
     TRY(read_matrix(s, &last.views.x, x));
     o.x = x;
   }
-  TRY(read_matrix(s, &last.views.y, o.y));
+  TRY(read_matrix(s, output_of(&last), bench_operands_output(&o).data));
   struct bench_check found = bench_operands_check_as(&o, latitude);
   if (!layer || found.wrong > check->wrong ||
       (found.wrong == check->wrong && found.max_rel_err > check->max_rel_err))

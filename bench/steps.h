@@ -23,7 +23,8 @@ extern const char *const bench_residencies[], *const bench_ways[];
 #define BENCH_MANY_CALLS 100 /* where one takes less than */
 #define BENCH_SHORT_CALL 40e-6
 
-/* X and Y are absent in a chain, whose calls hand them on. */
+/* X and Y are absent in a chain, whose calls hand them on. Where bsr is not NULL, w are its values;
+   of wgrad w is a matrix of its own, and bsr has the pattern alone. */
 struct bench_set {
   layerops_matrix x, w, bias, scale_w, y;
   layerops_bsr *bsr;
@@ -59,8 +60,9 @@ double bench_steps_bytes(const struct bench_operands *operands);
 
 /* Puts the operands on the device, in as many sets as the residency asks for; count is
    BENCH_FEW_CALLS, or 1. Free them in either case. `operands` must outlive them, and is shared.
-   UNSUPPORTED where the row makes no chain: with Y of another type than X, or with block-sparse
-   weights that are not square. */
+   UNSUPPORTED where the row makes no chain: with Y of another type than X, with block-sparse
+   weights that are not square, of backward products; and where the row has none of these: it is
+   dense, or of different types. */
 layerops_status bench_steps_make(layerops_context *ctx, const struct bench_operands *operands,
                                  enum bench_residency residency, enum bench_way way,
                                  struct bench_steps *steps);

@@ -18,6 +18,7 @@
 const char *const bench_activations[] = {"none", "relu",    "leaky_relu", "gelu", "gelu_tanh",
                                          "silu", "sigmoid", "tanh",       NULL};
 const char *const bench_patterns[] = {"uniform", "banded", "rowskew", NULL};
+const char *const bench_products[] = {"forward", "dgrad", "wgrad", NULL};
 
 static const char *const dense_columns[] = {"id", "tier", "m", "n", "k", "act", "source", NULL};
 static const char *const sparse_columns[] = {"id",    "tier",    "m",       "n",      "k",

@@ -9,6 +9,11 @@
 
 enum bench_pattern_kind { BENCH_UNIFORM, BENCH_BANDED, BENCH_ROWSKEW };
 
+/* The products of a layer with X [m,k], W [n,k] and Y [m,n]. forward makes Y = act(X W^T + bias) of
+   X and W; dgrad makes X = Y W of Y and W, wgrad W = Y^T X of both, where each letter stands for
+   the gradient: of a block-sparse W at the kept blocks alone. */
+enum bench_product { BENCH_FORWARD, BENCH_DGRAD, BENCH_WGRAD, BENCH_PRODUCTS };
+
 struct bench_row {
   char *id;
   char tier;       /* 'S': every machine, 'L': needs a GPU */
@@ -31,7 +36,10 @@ extern const char *const bench_activations[];
 /* The names of the pattern column, by enum bench_pattern_kind; ends with NULL. */
 extern const char *const bench_patterns[];
 
-/* The index of NAME in a list such as the two above, -1 if it is not there. */
+/* The names of products, by enum bench_product; ends with NULL. */
+extern const char *const bench_products[];
+
+/* The index of NAME in a list such as these, -1 if it is not there. */
 int bench_name_index(const char *const *names, const char *name);
 
 /* Reads the file; false leaves an empty suite and one sentence, FILE:LINE:COLUMN first, in why. */

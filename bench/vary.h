@@ -13,4 +13,10 @@
    is short. */
 bool bench_vary(struct bench_row *row, uint64_t seed);
 
+/* Give a block-sparse row this density, or another pattern of the same kind and density, which the
+   id shows too, as in sq2048_b32_d10:density=0.3 and sq2048_b32_d10:pattern=7. It is the id that a
+   pattern is drawn from. False when memory is short. */
+bool bench_vary_density(struct bench_row *row, double density);
+bool bench_vary_pattern(struct bench_row *row, uint64_t seed);
+
 #endif

@@ -32,8 +32,8 @@ static int find_fastest(const struct bench_race *race, const struct bench_stats 
 static double ratio_of(const struct bench_race *race, const struct bench_stats *stats, size_t i) {
   const struct bench_entrant *e = &race->entrants[i];
   int ours = find_entrant(race, stats, "layerops", e->packed), best;
-  if (!e->peer) {
-    best = find_fastest(race, stats, true, !e->packed);
+  if (!e->peer) { /* block-sparse weights are in the library's own form: as good as packed */
+    best = find_fastest(race, stats, true, !e->packed && !race->operands.row->block);
     return best < 0 ? NAN : bench_ratio(&stats[i], &stats[best]);
   }
   if (ours < 0) ours = find_fastest(race, stats, false, false);
@@ -48,23 +48,37 @@ static double repay_of(const struct bench_race *race, const struct bench_stats *
   return gain > 0 ? ceil(e->pack_seconds / gain) : INFINITY;
 }
 
+/* The name that reports have of it; NULL: dense, which have no others. */
+static const char *product_of(const struct bench_operands *o) {
+  return o->row->block ? bench_products[o->product] : NULL;
+}
+
 static void summarise(struct bench_race *race, const struct bench_stats *stats) {
   struct bench_target *target = &race->session->targets[race->target - race->session->targets];
+  const enum bench_product product = race->operands.product;
   for (int kind = 0; kind < BENCH_SUMMARIES; kind++) {
-    struct bench_summary *s = &target->summaries[race->residency][kind];
+    struct bench_summary *s = &target->summaries[product][race->residency][kind];
     bool plain = kind == BENCH_PLAIN_SUMMARY;
+    if (plain && race->operands.row->block) continue; /* their own form, all of them */
     int ours = find_fastest(race, stats, false, plain),
         best = find_fastest(race, stats, true, plain);
     if (ours < 0 || best < 0) continue;
     s->device = target->info.name;
     s->dtype = race->operands.type->name;
+    s->product = product_of(&race->operands);
     s->threads = target->threads;
     s->plain = plain;
     s->residency = bench_residencies[race->residency];
     s->way = bench_ways[race->session->way];
-    bench_summary_add(s, bench_ratio(&stats[ours], &stats[best]), race->operands.row->id,
+    bench_summary_add(s, bench_ratio(&stats[ours], &stats[best]), race->operands.name,
                       race->entrants[best].kernel);
   }
+}
+
+static const char *op_of(const struct bench_operands *o) {
+  return layerops_op_name(!o->row->block                ? LAYEROPS_OP_linear_forward
+                          : o->product == BENCH_FORWARD ? LAYEROPS_OP_bsr_linear_forward
+                                                        : LAYEROPS_OP_bsr_linear_backward);
 }
 
 static struct bench_result describe(const struct bench_race *race, const struct bench_entrant *e,
@@ -72,8 +86,9 @@ static struct bench_result describe(const struct bench_race *race, const struct 
   const struct bench_row *row = race->operands.row;
   const struct bench_pattern *pattern = row->block ? &race->operands.pattern : NULL;
   const struct bench_target *target = race->target;
-  struct bench_result r = {.id = row->id,
-                           .op = row->block ? "bsr_linear_forward" : "linear_forward",
+  struct bench_result r = {.id = race->operands.name,
+                           .op = op_of(&race->operands),
+                           .product = product_of(&race->operands),
                            .device = target->info.name,
                            .dtype = race->operands.type->name,
                            .contender = e->name,

@@ -260,9 +260,74 @@ static void answer(struct bench_operands *o, int64_t at, double error) {
   }
 }
 
+/* An entry of what a product of a block-sparse row makes, over the whole of W. */
+static double entry(const struct bench_operands *o, int64_t i, int64_t j) {
+  const struct bench_row *r = o->row;
+  const struct bench_pattern *p = &o->pattern;
+  const int64_t b = r->block;
+  double sum = 0;
+  for (int64_t br = 0; br < p->rows; br++)
+    for (int32_t e = p->row_start[br]; e < p->row_start[br + 1]; e++)
+      for (int64_t l = 0; l < b * b; l++) {
+        const int64_t row = br * b + l / b, col = p->col[e] * b + l % b;
+        const double scale = o->scale_w ? o->scale_w[e] : 1;
+        const double w = scale * bench_load(bench_type_w(o->type), o->w, e * b * b + l);
+        if (o->product == BENCH_FORWARD && row == j)
+          sum += bench_load(o->type, o->x, i * r->k + col) * w;
+        if (o->product == BENCH_DGRAD && col == j)
+          sum += bench_load(o->type, o->y, i * r->n + row) * w;
+        if (o->product == BENCH_WGRAD && e * b * b + l == i * b + j)
+          for (int64_t s = 0; s < r->m; s++)
+            sum += bench_load(o->type, o->y, s * r->n + row) *
+                   bench_load(o->type, o->x, s * r->k + col);
+      }
+  return sum;
+}
+
+static void answer_blocks(struct bench_operands *o, double error) {
+  const struct bench_output out = bench_operands_output(o);
+  double *answers = malloc((size_t)(out.rows * out.cols) * sizeof *answers);
+  for (int64_t i = 0; i < out.rows * out.cols; i++)
+    answers[i] = entry(o, i / out.cols, i % out.cols);
+  for (int64_t i = 0; i < out.rows * out.cols; i++)
+    bench_store(out.type, out.data, i, (float)answers[i]);
+  bench_store(out.type, out.data, out.rows * out.cols - 1,
+              (float)(answers[out.rows * out.cols - 1] + error));
+  free(answers);
+}
+
+static void test_blocks(const char *type, enum bench_product product, struct bench_row row) {
+  struct bench_operands o, forward;
+  if (!bench_operands_make(&row, bench_type_find(type), product, 3, &o) ||
+      !bench_operands_make(&row, bench_type_find(type), BENCH_FORWARD, 3, &forward))
+    return;
+  const char *name = bench_products[product];
+  const struct bench_output out = bench_operands_output(&o);
+  ok(bench_operands_check(&o).wrong, "%s, %s: an output that nobody wrote is wrong", name, type);
+  ok(bench_pattern_kept(&o.pattern) == bench_pattern_kept(&forward.pattern) &&
+         (product == BENCH_WGRAD || !memcmp(o.w, forward.w, (size_t)o.w_count)) &&
+         (product == BENCH_DGRAD || !memcmp(o.x, forward.x, (size_t)(row.m * row.k))),
+     "its data are those of forward");
+  answer_blocks(&o, 0);
+  ok(!bench_operands_check(&o).wrong, "the exact answer is right: %g",
+     bench_operands_check(&o).max_rel_err);
+  answer_blocks(&o, 0.5);
+  struct bench_check bad = bench_operands_check(&o);
+  ok(bad.wrong && bad.row == out.rows - 1 && bad.col == out.cols - 1,
+     "an error of 0.5 in the last entry is found: %g for %g", bad.got, bad.expected);
+  ok(!strcmp(o.name, product == BENCH_FORWARD ? "s"
+                     : product == BENCH_DGRAD ? "s/dgrad"
+                                              : "s/wgrad"),
+     "its name is %s", o.name);
+  bench_operands_free(&o);
+  bench_operands_free(&forward);
+}
+
 static void test_check(const struct bench_type *type, struct bench_row row) {
   struct bench_operands o;
-  if (!ok(bench_operands_make(&row, type, 3, &o), "data for %s, %s", row.id, type->name)) return;
+  if (!ok(bench_operands_make(&row, type, BENCH_FORWARD, 3, &o), "data for %s, %s", row.id,
+          type->name))
+    return;
   ok(bench_operands_check(&o).wrong &&
          (o.scale_y > 0 || isinf(bench_operands_check(&o).max_rel_err)),
      "an output that nobody wrote is wrong");
@@ -282,7 +347,7 @@ static void test_tf32(struct bench_row row) {
   static const char *const names[] = {"f32", "tf32"};
   for (int i = 0; i < 2; i++) {
     struct bench_operands o;
-    if (!bench_operands_make(&row, bench_type_find(names[i]), 3, &o)) continue;
+    if (!bench_operands_make(&row, bench_type_find(names[i]), BENCH_FORWARD, 3, &o)) continue;
     answer(&o, 0, 0x1p-11);
     ok(bench_operands_check(&o).wrong == !i, "2^-11 beside the answer is %s in %s",
        i ? "right" : "wrong", names[i]);
@@ -295,7 +360,7 @@ static void test_latitude(struct bench_row row) {
   const struct bench_latitude own = {.activation = row.activation};
   const struct bench_latitude parts = {.activation = row.activation, .parts = true};
   struct bench_operands o;
-  if (!bench_operands_make(&row, bench_type_find("f16"), 3, &o)) return;
+  if (!bench_operands_make(&row, bench_type_find("f16"), BENCH_FORWARD, 3, &o)) return;
   answer(&o, -1, 0);
   int64_t zero = 0; /* an entry that ReLU cut off: its own rounding explains nothing */
   while (zero + 1 < row.m * row.n && bench_load(o.type, o.y, zero) != 0) zero++;
@@ -313,7 +378,9 @@ static void test_latitude(struct bench_row row) {
 /* Half of W gives half of what was before the bias. */
 static void test_damp(struct bench_row row, const struct bench_type *type) {
   struct bench_operands o, half;
-  if (!bench_operands_make(&row, type, 3, &o) || !bench_operands_make(&row, type, 3, &half)) return;
+  if (!bench_operands_make(&row, type, BENCH_FORWARD, 3, &o) ||
+      !bench_operands_make(&row, type, BENCH_FORWARD, 3, &half))
+    return;
   bench_operands_damp(&half);
   int wrong = 0;
   for (int64_t i = 0; i < row.n * row.k; i++) {
@@ -353,10 +420,14 @@ static void test_checks(void) {
   test_damp(dense, bench_types);
   test_damp(dense, bytes);
   test_check(bench_types, sparse);
+  for (int p = 0; p < BENCH_PRODUCTS; p++)
+    for (int t = 0; t < 3; t++) test_blocks(bench_types[t].name, (enum bench_product)p, sparse);
+  test_blocks("f16:i8", BENCH_FORWARD, sparse);
+  test_blocks("f32:i8", BENCH_FORWARD, sparse);
   test_check(bench_types, large); /* more entries than are looked at: the corners are among them */
   struct bench_row huge = {.id = name_h, .m = 1 << 29, .n = 1 << 29, .k = 1};
   struct bench_operands o;
-  ok(!bench_operands_make(&huge, bench_types, 1, &o) && !o.x && !o.y,
+  ok(!bench_operands_make(&huge, bench_types, BENCH_FORWARD, 1, &o) && !o.x && !o.y,
      "data that no memory holds are refused");
 }
 
@@ -502,6 +573,8 @@ static void test_work(void) {
   bench_work(&sparse, &p, bench_types, &flops, &bytes);
   ok(flops == 2 * 2 * 16 * 4 && bytes == 4 * (32 + 64 + 16) + 4 * (4 + 3),
      "4 kept blocks of 4 x 4: 256 flops; their values and the index are moved");
+  bench_work(&sparse, &p, bench_type_find("f16:i8"), &flops, &bytes);
+  ok(bytes == 2 * (32 + 16) + 64 + 4 * (4 + 3) + 4 * 4, "of i8 the scales too: %g", bytes);
   bench_pattern_free(&p);
 }
 

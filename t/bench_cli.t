@@ -50,7 +50,7 @@ exact() {
 
 # ---- options
 check 'help' "$tool" bench --help
-for option in suite device tier rows dtype threads weights residency way peers replay ops train latency tsv json bound rounds seconds seed vary; do
+for option in suite device tier rows dtype threads weights residency way product peers replay ops train latency tsv json bound rounds seconds seed vary density pattern; do
   like "help tells --$option" "^  --$option"
 done
 misused 'no suite' 'one of --suite FILE, --replay LINE, --ops LIST, --train N, --latency N'
@@ -61,13 +61,21 @@ misused 'weights' "weights is 'squeezed', but must be plain, packed or both" --s
   --weights squeezed
 misused 'residency' "residency is 'hot', but must be warm, cold or both" --suite "$layers" --residency hot
 misused 'way' "way is 'ring', but must be graph, chain or alone" --suite "$layers" --way ring
+misused 'product' "product is 'backward', but must be forward, dgrad, wgrad or all" --suite "$blocks" \
+  --product backward
+misused 'density' "density is '1.5', but must be a number from 0 to 1" --suite "$blocks" --density 1.5
+misused 'pattern' "pattern is '0', but must be a whole number of 1 or more" --suite "$blocks" --pattern 0
+for option in 'product all' 'density 0.5' 'pattern 2'; do
+  misused "a ${option% *} of dense layers" "${option% *} is for block-sparse layers: .* has dense ones" \
+    --suite "$layers" --$option
+done
 misused 'no calls' "latency is '0'" --latency 0
 misused 'unknown option' "unrecognized option '--colour'" --suite "$layers" --colour
 misused 'tier' "tier is 'M', but must be S or L" --suite "$layers" --tier M
 misused 'dtype' "dtype is 'f64', but must be f32, f16, bf16, int8, tf32, f8e4m3, f8e5m2 or a pair as f16:i8" --suite "$layers" --dtype f64
 misused 'a type of training' 'dtype is for --suite' --train 64 --dtype bf16
 misused 'a type of latencies' 'dtype is for --suite' --latency 10 --dtype f16
-for option in 'tier S' 'rows odd2' 'vary 1' 'way chain' 'weights plain' 'residency warm'; do
+for option in 'tier S' 'rows odd2' 'vary 1' 'way chain' 'weights plain' 'residency warm' 'product dgrad' 'density 1' 'pattern 1'; do
   misused "a ${option% *} without a suite" "${option% *} is for --suite" --ops copy --$option
 done
 misused 'threads' "threads is '0'" --suite "$layers" --threads 0
@@ -137,6 +145,34 @@ check 'a block-sparse row' "$tool" bench --suite "$blocks" --device reference \
   --rows b1_2048_b32_d10 --tsv $quick
 table 'its table'
 exact 1e-6 'within rounding of float64'
+printf 'b8\tS\t5\t32\t48\t8\t0.4\tuniform\nb16\tS\t3\t64\t32\t16\t0.3\tbanded\n' >"$scratch/blocks.tsv"
+for device in reference cpu; do
+  for dtype in f32 f16 bf16; do
+    check "all products, $dtype on $device" "$tool" bench --suite "$scratch/blocks.tsv" --device $device \
+      --dtype $dtype --product all --tsv $quick
+    table 'their table'
+    exact 4e-3 'within rounding of float64'
+    column 1 '(b8|b16)(/dgrad|/wgrad)?' 'the ids show them'
+    cut -f 1 "$scratch/rows.tsv" | sed 1d | sort -u | wc -l | grep -qx ' *6'
+    result $? 'a line for each row and product' <"$scratch/rows.tsv"
+  done
+done
+check 'one product' "$tool" bench --suite "$scratch/blocks.tsv" --device cpu --product wgrad --json $quick
+like 'the run file tells it' '"product": "wgrad"'
+like 'and the operation' '"op": "bsr_linear_backward"'
+check 'weights of 8 bits' "$tool" bench --suite "$scratch/blocks.tsv" --device cpu --dtype f32:i8 --tsv $quick
+table 'their table'
+exact 1e-6 'within rounding of float64'
+check 'other densities and patterns' "$tool" bench --suite "$scratch/blocks.tsv" --device cpu \
+  --product dgrad --density 0.75 --pattern 9 --vary 2 --tsv $quick
+table 'their table'
+exact 1e-6 'within rounding of float64'
+column 1 '(b8|b16):[0-9]+x[0-9]+x[0-9]+:density=0.75:pattern=9/dgrad' 'the ids show them'
+for product in dgrad wgrad; do
+  check "$product of weights of 8 bits" "$tool" bench --suite "$scratch/blocks.tsv" --device cpu \
+    --dtype f32:i8 --product $product --tsv $quick
+  like 'it is refused, with the reason' 'dgrad and wgrad have operands of one type'
+done
 printf 'one\tS\t1\t1\t1\tnone\ntwo\tL\t2\t2\t2\ttanh\n' >"$scratch/own.tsv"
 check 'a suite of ones own' "$tool" bench --suite "$scratch/own.tsv" --device cpu --tsv $quick
 table 'its table'
@@ -281,15 +317,22 @@ for module in openblas blis mkl onednn2 onednn3 libxsmm; do
   result $? 'packed weights say what repays them' <"$scratch/rows.tsv"
   like 'the summary' '^# cpu f32, threads [0-9]+, warm graph: the best peer.s time over ours, geometric mean of 4 rows [0-9.]+; worst'
 done
-if [ -d "$scratch/libxsmm" ]; then
-  check 'libxsmm on block-sparse rows' env "LAYEROPS_PEERS=$scratch/libxsmm" "$tool" bench \
-    --suite "$blocks" --device reference --rows b1_2048_b32_d10 --tsv --peers $quick
+for module in openblas blis onednn2 libxsmm; do
+  if ! [ -d "$scratch/$module" ]; then
+    skip "$module on block-sparse rows" 'not in this build'
+    continue
+  fi
+  check "$module on block-sparse rows" env "LAYEROPS_PEERS=$scratch/$module" "$tool" bench \
+    --suite "$scratch/blocks.tsv" --device reference --product all --tsv --peers $quick
   table 'its table'
   exact 1e-6 'within rounding of float64, both'
-  like 'by batch-reduce' 'peer:libxsmm.*batch-reduce'
-else
-  skip 'libxsmm on block-sparse rows' 'not in this build'
-fi
+  grep "${tab}peer:${module%[23]}.*\(batch-reduce\|dense\)" "$scratch/rows.tsv" | cut -f 1 | sort -u |
+    wc -l | grep -qx ' *6'
+  result $? 'each row and product' <"$scratch/rows.tsv"
+  for product in forward dgrad wgrad; do
+    like "the summary of $product" "^# reference f32 $product, threads 1, .* geometric mean of 2 rows"
+  done
+done
 
 # A peer whose answers are wrong, and one built for another tool.
 cat >"$scratch/fake.c" <<'END'

@@ -107,7 +107,7 @@ static void test_calls(const struct bench_steps *s) {
 static void test_case(layerops_context *ctx, const struct case_ *c) {
   struct bench_operands o;
   struct bench_steps s;
-  if (!bench_operands_make(c->row, bench_types, 1, &o)) return;
+  if (!bench_operands_make(c->row, bench_types, BENCH_FORWARD, 1, &o)) return;
   if (c->way == BENCH_CHAIN) bench_operands_damp(&o);
   layerops_status status = bench_steps_make(ctx, &o, c->residency, c->way, &s);
   ok(status == LAYEROPS_OK && s.count == c->count && s.set_count == c->sets &&
@@ -122,24 +122,67 @@ static void test_case(layerops_context *ctx, const struct case_ *c) {
   bench_operands_free(&o);
 }
 
-static void test_refusals(layerops_context *ctx) {
-  struct bench_row blocks = oblong;
+/* Of a block-sparse row each product, in sets of its own where cold; what is spoilt is found. */
+static void test_product(layerops_context *ctx, enum bench_product product,
+                         enum bench_residency residency) {
+  struct bench_row row = square;
   struct bench_operands o;
   struct bench_steps s;
-  if (!bench_operands_make(&oblong, bench_type_find("int8"), 1, &o)) return;
-  ok(bench_steps_make(ctx, &o, BENCH_WARM, BENCH_CHAIN, &s) == LAYEROPS_ERROR_UNSUPPORTED &&
-         strstr(s.why, "another type"),
-     "no chain of u8 and f32");
+  struct bench_call call;
+  struct bench_check check = {0};
+  row.block = 8;
+  row.density = 0.7;
+  if (!bench_operands_make(&row, bench_types, product, 1, &o)) return;
+  const int64_t kept = bench_pattern_kept(&o.pattern);
+  layerops_status status = bench_steps_make(ctx, &o, residency, BENCH_GRAPH, &s);
+  struct bench_set first = bench_steps_at(&s, 0).views, second = bench_steps_at(&s, 1).views;
+  ok(status == LAYEROPS_OK && is_view(&first.x, row.m, row.k) && is_view(&first.y, row.m, row.n) &&
+         is_view(&first.w, kept * row.block, row.block) &&
+         same(&first.w, &second.w) == (residency == BENCH_WARM),
+     "%s of blocks, %s: its operands", bench_products[product], bench_residencies[residency]);
+  struct bench_step *list = bench_steps_list(&s);
+  ok(list && list[0].w == place(&first.w) && list[0].x == place(&first.x) &&
+         list[0].y == place(&first.y),
+     "peers see them");
+  free(list);
+  status = bench_call_steps(&s, false, &call);
+  if (status == LAYEROPS_OK) status = bench_call_record(&call);
+  const struct bench_latitude own = {0};
+  ok(status == LAYEROPS_OK &&
+         call.op == (product == BENCH_FORWARD ? LAYEROPS_OP_bsr_linear_forward
+                                              : LAYEROPS_OP_bsr_linear_backward),
+     "it is recorded");
+  ok(bench_steps_poison(&s) == LAYEROPS_OK && bench_steps_check(&s, own, &check) == LAYEROPS_OK &&
+         check.wrong,
+     "nothing was computed yet");
+  ok(bench_call_replay(&call) && bench_steps_check(&s, own, &check) == LAYEROPS_OK && !check.wrong,
+     "the replay is right: %g", check.max_rel_err);
+  bench_call_free(&call);
   bench_steps_free(&s);
   bench_operands_free(&o);
+}
+
+static void refuses(layerops_context *ctx, struct bench_row row, const char *type,
+                    enum bench_product product, enum bench_way way, const char *why) {
+  struct bench_operands o;
+  struct bench_steps s;
+  if (!bench_operands_make(&row, bench_type_find(type), product, 1, &o)) return;
+  ok(bench_steps_make(ctx, &o, BENCH_WARM, way, &s) == LAYEROPS_ERROR_UNSUPPORTED && s.why &&
+         strstr(s.why, why),
+     "refused: %s", why);
+  bench_steps_free(&s);
+  bench_operands_free(&o);
+}
+
+static void test_refusals(layerops_context *ctx) {
+  struct bench_row blocks = oblong;
   blocks.block = 8;
   blocks.density = 0.5;
-  if (!bench_operands_make(&blocks, bench_types, 1, &o)) return;
-  ok(bench_steps_make(ctx, &o, BENCH_WARM, BENCH_CHAIN, &s) == LAYEROPS_ERROR_UNSUPPORTED &&
-         strstr(s.why, "not square"),
-     "no chain of block-sparse weights that are not square");
-  bench_steps_free(&s);
-  bench_operands_free(&o);
+  refuses(ctx, oblong, "int8", BENCH_FORWARD, BENCH_CHAIN, "another type");
+  refuses(ctx, blocks, "f32", BENCH_FORWARD, BENCH_CHAIN, "not square");
+  refuses(ctx, blocks, "f32", BENCH_DGRAD, BENCH_CHAIN, "no chain: of dgrad and wgrad");
+  refuses(ctx, blocks, "f16:i8", BENCH_WGRAD, BENCH_GRAPH, "operands of one type");
+  refuses(ctx, oblong, "f32", BENCH_DGRAD, BENCH_GRAPH, "of block-sparse rows");
 }
 
 static bool refuse(void *state) {
@@ -170,6 +213,9 @@ int main(void) {
   layerops_context *ctx;
   if (!ok(layerops_open("cpu", &ctx) == LAYEROPS_OK, "the CPU opens")) return done();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) test_case(ctx, &cases[i]);
+  for (int p = 0; p < BENCH_PRODUCTS; p++)
+    for (int r = 0; r < BENCH_RESIDENCIES; r++)
+      test_product(ctx, (enum bench_product)p, (enum bench_residency)r);
   test_refusals(ctx);
   test_clock(ctx);
   layerops_close(ctx);

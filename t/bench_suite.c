@@ -261,6 +261,23 @@ static void test_vary(const char *name, int64_t block) {
      "%s: the mean factor is 0.7 sqrt(2)", name);
 }
 
+static void test_vary_blocks(void) {
+  struct bench_row row = {.id = strdup("a"), .density = 0.1, .block = 8};
+  struct bench_pattern old, new;
+  if (!bench_pattern_make(row.id, BENCH_UNIFORM, 8, 8, 0.5, &old)) return;
+  ok(bench_vary_density(&row, 0.25) && row.density == 0.25 && !strcmp(row.id, "a:density=0.25"),
+     "another density: %s", row.id);
+  ok(bench_vary_pattern(&row, 7) && !strcmp(row.id, "a:density=0.25:pattern=7"),
+     "another pattern: %s", row.id);
+  if (!bench_pattern_make(row.id, BENCH_UNIFORM, 8, 8, 0.5, &new)) return;
+  ok(bench_pattern_kept(&old) != bench_pattern_kept(&new) ||
+         memcmp(old.col, new.col, (size_t)bench_pattern_kept(&old) * sizeof *old.col) != 0,
+     "it has other blocks");
+  bench_pattern_free(&old);
+  bench_pattern_free(&new);
+  free(row.id);
+}
+
 static void test_vary_small(void) {
   struct bench_row row = {.id = strdup("one"), .m = 1, .n = 1, .k = 13};
   if (!bench_vary(&row, 5)) return;
@@ -279,6 +296,7 @@ int main(void) {
   test_suite_patterns();
   test_vary("dense", 0);
   test_vary("sparse", 32);
+  test_vary_blocks();
   test_vary_small();
   return done();
 }

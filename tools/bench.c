@@ -28,10 +28,12 @@ struct settings {
   int weights;             /* BENCH_PLAIN, BENCH_PACKED or both; 0: not given */
   unsigned residencies;    /* a bit for each; 0: not given */
   int32_t way;
+  unsigned products; /* a bit for each; 0: not given */
+  double density;    /* negative: not given */
   bool peers, tsv, json;
-  uint64_t seed, vary;        /* vary 0: not given */
-  int64_t train[MAX_BATCHES]; /* batches; 0 ends them */
-  int64_t latency;            /* calls; 0: not given */
+  uint64_t seed, vary, pattern; /* 0: not given, but seed */
+  int64_t train[MAX_BATCHES];   /* batches; 0 ends them */
+  int64_t latency;              /* calls; 0: not given */
 };
 
 static bool parse_device(const char *text, void *field) {
@@ -82,6 +84,16 @@ static bool parse_way(const char *text, void *field) {
   return *(int32_t *)field >= 0;
 }
 
+static bool parse_product(const char *text, void *field) {
+  const int index = bench_name_index(bench_products, text);
+  *(unsigned *)field = !strcmp(text, "all") ? (1u << BENCH_PRODUCTS) - 1 : 1u << (index & 31);
+  return index >= 0 || !strcmp(text, "all");
+}
+
+static bool parse_density(const char *text, void *field) {
+  return parse_decay(text, field) && *(double *)field <= 1;
+}
+
 static bool parse_batch(const char *text, void *field) {
   int64_t *batches = field;
   int count = 0;
@@ -122,6 +134,10 @@ static const struct tool_option options[] = {
      "calls that do not depend on each other (graph, as\nwithout it), calls whose X is the Y of "
      "the one before\n(chain), or one call (alone)",
      parse_way, FIELD(way)},
+    {"product", "P", "forward, dgrad, wgrad or all",
+     "of block-sparse layers: forward (as without it),\ndgrad: dX = dY W, wgrad: dW = dY^T X at "
+     "the kept\nblocks, or each; ids show it",
+     parse_product, FIELD(products)},
     {"peers", NULL, NULL, "also the peer libraries, in turns with this one", parse_switch,
      FIELD(peers)},
     {"replay", "LINE", "a line",
@@ -154,6 +170,11 @@ static const struct tool_option options[] = {
      "from this seed multiply each size by 0.7 to 1.4\nand make half of them odd; ids show the "
      "shapes",
      parse_vary, FIELD(vary)},
+    {"density", "D", "a number from 0 to 1", "of block-sparse layers, in place of the suite's",
+     parse_density, FIELD(density)},
+    {"pattern", "N", "a whole number of 1 or more",
+     "of block-sparse layers other blocks, from this seed,\nof the same pattern and density",
+     parse_vary, FIELD(pattern)},
 };
 
 static const struct tool_usage usage = {
@@ -181,8 +202,8 @@ static const struct tool_usage usage = {
         "the\n"
         "                       faster; on our row, plain: the best plain peer's, packed: the "
         "best\n"
-        "                       peer's. The median of the rounds' ratios, not the ratio of "
-        "medians\n"
+        "                       peer's, as with block-sparse weights. The median of the rounds'\n"
+        "                       ratios, not the ratio of medians\n"
         "  residency, way       as the options have it\n"
         "  kernel               ours, or peer:NAME-VERSION\n"
         "CUDA devices time by their own clock a graph of 20 calls, of 100 where one takes less "
@@ -244,22 +265,23 @@ static unsigned targets_of(const struct bench_session *s, const struct settings 
 }
 
 /* The data are made once for all devices whose data type is the same. */
-static bool make_operands(const struct bench_session *s, const struct bench_row *row, int t,
-                          struct bench_operands *operands) {
+static bool make_operands(const struct bench_session *s, const struct bench_row *row,
+                          enum bench_product product, int t, struct bench_operands *operands) {
   const struct bench_type *type = bench_type_on(s->type, s->targets[t].kind);
   if (operands->row && operands->type == type) return true;
   bench_operands_free(operands);
-  if (!bench_operands_make(row, type, s->seed, operands)) return false;
+  if (!bench_operands_make(row, type, product, s->seed, operands)) return false;
   if (s->way == BENCH_CHAIN) bench_operands_damp(operands);
   return true;
 }
 
-static bool measure_row(struct bench_session *s, const struct bench_row *row, unsigned targets) {
+static bool measure_product(struct bench_session *s, const struct bench_row *row,
+                            enum bench_product product, unsigned targets) {
   struct bench_operands operands = {0};
   bool good = true;
   for (int t = 0; good && t < s->target_count; t++) {
     if (!(targets >> t & 1)) continue;
-    if (!make_operands(s, row, t, &operands)) {
+    if (!make_operands(s, row, product, t, &operands)) {
       s->faults++;
       tool_fail(COMMAND, "%s: no memory for its data", row->id);
       return bench_report_skip(&s->report, row->id, s->targets[t].info.name, "layerops",
@@ -269,6 +291,22 @@ static bool measure_row(struct bench_session *s, const struct bench_row *row, un
   }
   bench_operands_free(&operands);
   return good;
+}
+
+static bool measure_row(struct bench_session *s, const struct settings *o,
+                        const struct bench_row *row, unsigned targets) {
+  const unsigned products = o->products ? o->products : 1u << BENCH_FORWARD;
+  bool good = true;
+  for (int p = 0; good && p < BENCH_PRODUCTS; p++)
+    if (products >> p & 1) good = measure_product(s, row, (enum bench_product)p, targets);
+  return good;
+}
+
+/* Makes of it the row that is to be measured. */
+static bool vary(const struct settings *o, struct bench_row *row) {
+  return (!o->vary || bench_vary(row, o->vary)) &&
+         (o->density < 0 || !row->block || bench_vary_density(row, o->density)) &&
+         (!o->pattern || !row->block || bench_vary_pattern(row, o->pattern));
 }
 
 static bool measure_suite(struct bench_session *s, const struct settings *o,
@@ -281,7 +319,7 @@ static bool measure_suite(struct bench_session *s, const struct settings *o,
     unsigned targets = targets_of(s, o, row); /* by its own id */
     if (!targets) continue;
     progress_show(&progress, row->id, (int64_t)i, (int64_t)suite->count);
-    good = (!o->vary || bench_vary(row, o->vary)) && measure_row(s, row, targets);
+    good = vary(o, row) && measure_row(s, o, row, targets);
   }
   progress_clear(&progress);
   return good;
@@ -310,9 +348,18 @@ static int finish(struct bench_session *s, bool good) {
   return s->faults ? TOOL_FAILED : TOOL_OK;
 }
 
+/* An option that was given and says something of block-sparse layers only; NULL: none. */
+static const char *sparse_option_of(const struct settings *o) {
+  return o->products ? "product" : o->density >= 0 ? "density" : o->pattern ? "pattern" : NULL;
+}
+
 static int run_suite(struct bench_session *s, const struct settings *o, struct bench_suite *suite) {
   int status = o->rows ? check_rows(o, suite) : -1;
   if (status >= 0) return status;
+  const char *sparse = suite->rows[0].block ? NULL : sparse_option_of(o);
+  if (sparse)
+    return tool_misused(COMMAND, "--%s is for block-sparse layers: %s has dense ones", sparse,
+                        o->suite);
   if (!open_devices(s, o, NULL)) return TOOL_FAILED;
   return finish(s, bench_report_begin(&s->report, format_of(o), kind_of(o), stdout) &&
                        (!o->peers || bench_session_load_peers(s)) && measure_suite(s, o, suite));
@@ -392,20 +439,18 @@ static const char *suite_option_of(const struct settings *o) {
   const struct {
     bool given;
     const char *name;
-  } options_of_suites[] = {{o->type != NULL, "dtype"},
-                           {o->tier != 0, "tier"},
-                           {o->rows != NULL, "rows"},
-                           {o->vary != 0, "vary"},
-                           {o->way != 0, "way"},
-                           {o->weights != 0, "weights"},
-                           {o->residencies != 0, "residency"}};
+  } options_of_suites[] = {{o->type != NULL, "dtype"},   {o->tier != 0, "tier"},
+                           {o->rows != NULL, "rows"},    {o->vary != 0, "vary"},
+                           {o->way != 0, "way"},         {o->products != 0, "product"},
+                           {o->density >= 0, "density"}, {o->pattern != 0, "pattern"},
+                           {o->weights != 0, "weights"}, {o->residencies != 0, "residency"}};
   for (size_t i = 0; i < sizeof options_of_suites / sizeof *options_of_suites; i++)
     if (options_of_suites[i].given) return options_of_suites[i].name;
   return NULL;
 }
 
 int tool_bench(int argc, char **argv) {
-  struct settings o = {.seed = 1};
+  struct settings o = {.seed = 1, .density = -1};
   int status = tool_parse(&usage, argc, argv, &o);
   if (status >= 0) return status;
   run_function *run = run_of(&o);

@@ -1,5 +1,5 @@
-/* A BLAS as a peer: sgemm (sgemv where a side is 1), then the bias and activation pass. The adapter
-   brings the table. */
+/* A BLAS as a peer: sgemm (sgemv where a side is 1), then the bias and activation pass; of
+   block-sparse rows the dense product. The adapter brings the table. */
 #include <config.h>
 
 #include "bench/peers/blas.h"
@@ -8,25 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/peers/dense.h"
+
 struct state {
   const struct bench_blas *blas;
   struct bench_layer layer;
+  struct bench_dense dense;
   int way;
   void *packed;
 };
 
 static void gemm(const struct state *s) {
-  const struct bench_layer *l = &s->layer;
-  const struct bench_row *r = l->row;
-  s->blas->sgemm(false, true, r->m, r->n, r->k, l->x, r->k, l->w, r->k, l->y, r->n);
+  const struct bench_dense *d = &s->dense;
+  s->blas->sgemm(d->transpose_a, d->transpose_b, d->rows, d->cols, d->depth, d->a, d->lda, d->b,
+                 d->ldb, d->c, d->ldc);
 }
 
 static void gemv(const struct state *s) {
-  const struct bench_layer *l = &s->layer;
-  if (l->row->m == 1)
-    s->blas->sgemv(l->row->n, l->row->k, l->w, l->x, l->y);
+  const struct bench_dense *d = &s->dense;
+  if (d->rows == 1)
+    s->blas->sgemv(d->cols, d->depth, d->b, d->a, d->c);
   else
-    s->blas->sgemv(l->row->m, l->row->k, l->x, l->w, l->y);
+    s->blas->sgemv(d->rows, d->depth, d->a, d->b, d->c);
 }
 
 static void gemm_packed(const struct state *s) {
@@ -46,6 +49,7 @@ static bool run_way(void *state, int way, int64_t calls) {
   s->blas->set_threads(layer->threads);
   for (int64_t i = 0; i < calls; i++) {
     ways[way].product(s);
+    if (layer->pattern) continue; /* neither bias nor activation */
     bench_epilogue_parallel(layer->y, layer->row->m, layer->row->n, layer->bias,
                             layer->row->activation, layer->threads);
   }
@@ -57,27 +61,31 @@ bool bench_blas_run(void *state, int64_t calls) {
 }
 
 bool bench_blas_fetch(void *state) {
-  (void)state;
-  return true; /* run writes the layer's y */
+  const struct state *s = state;
+  bench_dense_gather(&s->layer, sizeof(float), &s->dense);
+  return true;
 }
 
 bool bench_blas_pack(void *state) {
   struct state *s = state;
   const struct bench_row *r = s->layer.row;
   s->blas->set_threads(s->layer.threads);
-  s->blas->pack(r->m, r->n, r->k, s->layer.w, s->packed);
+  s->blas->pack(r->m, r->n, r->k, s->dense.b, s->packed);
   return true;
 }
 
 void bench_blas_close(void *state) {
-  free(((struct state *)state)->packed);
-  free(state);
+  struct state *s = state;
+  bench_dense_free(&s->dense);
+  free(s->packed);
+  free(s);
 }
 
 static bool choose_way(struct state *s) {
   const struct bench_row *r = s->layer.row;
   if (!s->layer.packed) {
-    s->way = r->m == 1 || r->n == 1 ? bench_pick(s, run_way, PACKED) : GEMM;
+    const bool vector = s->layer.product == BENCH_FORWARD && (r->m == 1 || r->n == 1);
+    s->way = vector ? bench_pick(s, run_way, PACKED) : GEMM;
     return true;
   }
   s->way = PACKED;
@@ -88,21 +96,25 @@ static bool choose_way(struct state *s) {
 
 bool bench_blas_setup(const struct bench_blas *blas, const struct bench_layer *layer, void **state,
                       char *label, size_t label_size, char *why, size_t why_size) {
-  if (strcmp(layer->dtype, "f32") || layer->pattern) {
-    snprintf(why, why_size, "its product is dense f32");
+  if (strcmp(layer->dtype, "f32")) {
+    snprintf(why, why_size, "its product is of f32");
+    return false;
+  }
+  if (layer->packed && layer->product != BENCH_FORWARD) {
+    snprintf(why, why_size, "it packs weights for forward");
     return false;
   }
   struct state *s = calloc(1, sizeof *s);
   if (s) *s = (struct state){.blas = blas, .layer = *layer};
   if (blas->choose) blas->choose();
-  if (!s || !choose_way(s)) {
+  if (!s || !bench_dense_make(layer, sizeof(float), &s->dense) || !choose_way(s)) {
     snprintf(why, why_size, "out of memory");
     if (s) bench_blas_close(s);
     return false;
   }
   char name[96];
   blas->label(name, sizeof name);
-  snprintf(label, label_size, "%s%s", name, ways[s->way].name);
+  snprintf(label, label_size, "%s%s%s", name, layer->pattern ? ":dense" : "", ways[s->way].name);
   *state = s;
   return true;
 }

@@ -1,7 +1,7 @@
 /* libxsmm: batch-reduce kernels over packed weights, the epilogue on each tile while it is in
    cache. Seen column-major, as libxsmm sees it, a tile is Y^T = sum over blocks of W (bn x bk)
-   times X^T (bk x bm); the weights are packed so that a block's bn rows are contiguous. A
-   block-sparse row is the same sum over the kept blocks, by their offsets. */
+   times X^T (bk x bm); the weights are packed so that a block's bn rows are contiguous.
+   Block-sparse rows: libxsmm_sparse.c. */
 #include <config.h>
 
 #include <libxsmm.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bench/peers/common.h"
+#include "bench/peers/libxsmm_sparse.h"
 
 typedef unsigned long long blocks_count;
 
@@ -31,18 +32,11 @@ struct way {
   libxsmm_smmfunction rest[2][2]; /* the last, shorter block in k, added */
 };
 
-struct sparse {
-  libxsmm_smmfunction_reducebatch_offs kernel[2]; /* m whole or last */
-  int64_t bm, last_m;
-  float *packed;             /* each block transposed */
-  blocks_count *w_at, *x_at; /* byte offsets of the blocks, and of their columns of X */
-};
-
 struct state {
   struct bench_layer layer;
   int fastest;
   struct way ways[WAYS];
-  struct sparse sparse;
+  struct bench_xsmm_sparse *sparse; /* NULL: dense */
 };
 
 static const float one = 1, zero = 0;
@@ -123,27 +117,6 @@ static void dense_call(const struct bench_layer *layer, const struct way *w) {
     for (int64_t i = 0; i < layer->row->m; i += w->bm) tile(layer, w, i, j);
 }
 
-static void sparse_tile(const struct state *s, int64_t i, int64_t r) {
-  const struct bench_row *row = s->layer.row;
-  const int32_t *start = s->layer.pattern->row_start;
-  int64_t rows = smaller(s->sparse.bm, row->m - i), first = start[r];
-  blocks_count blocks = (blocks_count)(start[r + 1] - first);
-  float *y = (float *)s->layer.y + i * row->n + r * row->block;
-  if (blocks)
-    s->sparse.kernel[rows < s->sparse.bm](s->sparse.packed, (const float *)s->layer.x + i * row->k,
-                                          y, &blocks, s->sparse.w_at + first,
-                                          s->sparse.x_at + first);
-  else
-    for (int64_t l = 0; l < rows; l++) memset(y + l * row->n, 0, (size_t)row->block * sizeof *y);
-}
-
-static void sparse_call(const struct state *s) {
-  const struct bench_row *row = s->layer.row;
-#pragma omp parallel for collapse(2) num_threads(s->layer.threads) schedule(dynamic, 4)
-  for (int64_t i = 0; i < row->m; i += s->sparse.bm)
-    for (int64_t r = 0; r < s->layer.pattern->rows; r++) sparse_tile(s, i, r);
-}
-
 static bool run_way(void *state, int way, int64_t calls) {
   struct state *s = state;
   if (!s->ways[way].main[0][0]) return false;
@@ -153,64 +126,30 @@ static bool run_way(void *state, int way, int64_t calls) {
 
 static bool run(void *state, int64_t calls) {
   struct state *s = state;
-  if (!s->layer.pattern) return run_way(state, s->fastest, calls);
-  for (int64_t i = 0; i < calls; i++) sparse_call(s);
+  if (!s->sparse) return run_way(state, s->fastest, calls);
+  for (int64_t i = 0; i < calls; i++) bench_xsmm_sparse_run(s->sparse);
   return true;
 }
 
 static bool fetch(void *state) {
   (void)state;
-  return true; /* run writes the layer's y */
+  return true; /* run writes where the layer has it */
 }
 
 static void close_state(void *state) {
   struct state *s = state;
   for (int way = 0; way < WAYS; way++) free(s->ways[way].packed);
-  free(s->sparse.packed);
-  free(s->sparse.w_at);
-  free(s->sparse.x_at);
+  if (s->sparse) bench_xsmm_sparse_free(s->sparse);
   free(s);
-}
-
-/* Blocks transposed, so that a block's rows (outputs) are contiguous. */
-static void pack_blocks(struct state *s) {
-  int64_t b = s->layer.row->block, count = bench_pattern_kept(s->layer.pattern);
-  const float *w = s->layer.w;
-  for (int64_t e = 0; e < count; e++) {
-    for (int64_t i = 0; i < b * b; i++)
-      s->sparse.packed[e * b * b + i % b * b + i / b] = w[e * b * b + i];
-    s->sparse.w_at[e] = (blocks_count)(e * b * b) * sizeof(float);
-    s->sparse.x_at[e] = (blocks_count)(s->layer.pattern->col[e] * b) * sizeof(float);
-  }
 }
 
 static bool pack(void *state) {
   struct state *s = state;
-  if (s->layer.pattern)
-    pack_blocks(s);
+  if (s->sparse)
+    bench_xsmm_sparse_pack(s->sparse);
   else
     pack_way(&s->ways[s->fastest], &s->layer);
   return true;
-}
-
-static bool build_sparse(struct state *s) {
-  const struct bench_row *row = s->layer.row;
-  struct sparse *p = &s->sparse;
-  libxsmm_blasint b = (libxsmm_blasint)row->block;
-  libxsmm_blasint ldx = (libxsmm_blasint)row->k, ldy = (libxsmm_blasint)row->n;
-  size_t count = (size_t)bench_pattern_kept(s->layer.pattern);
-  p->bm = smaller(64, row->m);
-  p->last_m = last_of(row->m, p->bm);
-  p->packed = malloc(count * (size_t)(b * b) * sizeof(float) + 1);
-  p->w_at = malloc(count * sizeof *p->w_at + 1);
-  p->x_at = malloc(count * sizeof *p->x_at + 1);
-  if (!p->packed || !p->w_at || !p->x_at) return false;
-  pack_blocks(s);
-  for (int last = 0; last < 2; last++)
-    p->kernel[last] =
-        libxsmm_smmdispatch_reducebatch_offs(b, (libxsmm_blasint)(last ? p->last_m : p->bm), b, &b,
-                                             &ldx, &ldy, &one, &zero, NULL, &no_prefetch);
-  return p->kernel[0] && p->kernel[1];
 }
 
 /* The ways that a layer cannot have (a kernel too large for the generator) drop out of the choice;
@@ -236,13 +175,14 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
   struct state *s = calloc(1, sizeof *s);
   if (s) s->layer = *layer;
   libxsmm_init();
-  if (!s || !(layer->pattern ? build_sparse(s) : build_dense(s))) {
+  if (s && layer->pattern) s->sparse = bench_xsmm_sparse_make(layer);
+  if (!s || !(layer->pattern ? s->sparse != NULL : build_dense(s))) {
     snprintf(why, why_size, s ? "it has no kernel for this layer" : "out of memory");
     if (s) close_state(s);
     return false;
   }
-  if (layer->pattern)
-    snprintf(label, label_size, "libxsmm-%s:batch-reduce", LIBXSMM_VERSION);
+  if (s->sparse)
+    bench_xsmm_sparse_label(s->sparse, label, label_size);
   else
     snprintf(label, label_size, "libxsmm-%s:batch-reduce-%dx%dx%d", LIBXSMM_VERSION,
              (int)s->ways[s->fastest].bn, (int)s->ways[s->fastest].bk, (int)s->ways[s->fastest].bm);

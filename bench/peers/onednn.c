@@ -1,6 +1,6 @@
 /* oneDNN: matmul and inner product, bias and activation fused, the faster of the two; weights as
-   they are, or packed into the layout that the primitive asks for. Built once for version 2 and
-   once for version 3, as they are found. */
+   they are, or packed into the layout that the primitive asks for. Of block-sparse rows the dense
+   product, by matmul. Built once for version 2 and once for version 3, as they are found. */
 #define _GNU_SOURCE
 #include <config.h>
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/peers/common.h"
+#include "bench/peers/dense.h"
 #include "bench/peers/onednn_version.h"
 
 enum { MATMUL, INNER_PRODUCT, WAYS };
@@ -19,15 +19,16 @@ enum { MATMUL, INNER_PRODUCT, WAYS };
 struct types {
   const char *name;
   dnnl_data_type_t x, w, y;
+  size_t size; /* of a block-sparse row's */
 };
 
-static const struct types types[] = {{"f32", dnnl_f32, dnnl_f32, dnnl_f32},
-                                     {"bf16", dnnl_bf16, dnnl_bf16, dnnl_bf16},
-                                     {"int8", dnnl_u8, dnnl_s8, dnnl_f32},
+static const struct types types[] = {{"f32", dnnl_f32, dnnl_f32, dnnl_f32, 4},
+                                     {"bf16", dnnl_bf16, dnnl_bf16, dnnl_bf16, 2},
+                                     {"int8", dnnl_u8, dnnl_s8, dnnl_f32, 0},
                                      {0}};
 
 /* How a primitive sees the layer. matmul's weights are [k,n], so the suite's [n,k] is the tag ba.
- */
+   bias is NULL where there is none. */
 struct layouts {
   layout x, bias, y, plain, wanted;
 };
@@ -42,6 +43,9 @@ struct way {
 
 struct state {
   int threads, fastest;
+  struct bench_layer layer;
+  size_t size;
+  struct bench_dense dense;
   float *bias; /* of int8: as the version adds it */
   dnnl_engine_t engine;
   dnnl_stream_t stream;
@@ -65,17 +69,18 @@ static layout vector(int64_t size, dnnl_data_type_t type) {
   return layout_create(1, (dnnl_dims_t){size}, type, dnnl_a);
 }
 
-static bool describe(const struct bench_row *row, const struct types *type, bool packed, int way,
-                     struct layouts *l) {
-  bool matmul = way == MATMUL;
-  int64_t rows = matmul ? row->k : row->n, cols = matmul ? row->n : row->k;
-  dnnl_format_tag_t plain = matmul ? dnnl_ba : dnnl_ab;
-  l->x = matrix(row->m, row->k, type->x, dnnl_ab);
-  l->y = matrix(row->m, row->n, type->y, dnnl_ab);
+static bool describe(const struct bench_layer *layer, const struct bench_dense *d,
+                     const struct types *type, int way, struct layouts *l) {
+  const bool matmul = way == MATMUL;
+  const int64_t rows = matmul ? d->depth : d->cols, cols = matmul ? d->cols : d->depth;
+  const dnnl_format_tag_t plain = matmul && d->transpose_b ? dnnl_ba : dnnl_ab;
+  l->x = matrix(d->rows, d->depth, type->x, d->transpose_a ? dnnl_ba : dnnl_ab);
+  l->y = matrix(d->rows, d->cols, type->y, dnnl_ab);
   l->plain = matrix(rows, cols, type->w, plain);
-  l->wanted = matrix(rows, cols, type->w, packed ? dnnl_format_tag_any : plain);
-  l->bias = matmul ? matrix(1, row->n, type->y, dnnl_ab) : vector(row->n, type->y);
-  return l->x && l->y && l->plain && l->wanted && l->bias;
+  l->wanted = matrix(rows, cols, type->w, layer->packed ? dnnl_format_tag_any : plain);
+  if (layer->bias)
+    l->bias = matmul ? matrix(1, d->cols, type->y, dnnl_ab) : vector(d->cols, type->y);
+  return l->x && l->y && l->plain && l->wanted && (l->bias || !layer->bias);
 }
 
 static dnnl_primitive_attr_t make_attributes(const struct bench_layer *layer, int way) {
@@ -133,11 +138,12 @@ static bool make_way(struct state *s, const struct bench_layer *layer, const str
   const void *bias = s->bias ? s->bias : layer->bias;
   struct way *w = &s->ways[way];
   const struct layouts *l = &w->layouts;
-  if (!describe(layer->row, type, layer->packed, way, &w->layouts)) return false;
+  if (way != MATMUL && layer->product != BENCH_FORWARD) return false;
+  if (!describe(layer, &s->dense, type, way, &w->layouts)) return false;
   dnnl_primitive_desc_t desc = make_desc(s, l, layer, way);
   if (!desc) return false;
-  bool good = hold(s, l->x, layer->x, &w->x) && hold(s, l->bias, bias, &w->bias) &&
-              hold(s, l->y, layer->y, &w->y) && hold(s, l->plain, layer->w, &w->plain) &&
+  bool good = hold(s, l->x, s->dense.a, &w->x) && (!bias || hold(s, l->bias, bias, &w->bias)) &&
+              hold(s, l->y, s->dense.c, &w->y) && hold(s, l->plain, s->dense.b, &w->plain) &&
               (!layer->packed || make_reorder(s, desc, w)) &&
               (!layer->scale_w || hold_scales(s->engine, layer, &w->scaling)) &&
               !dnnl_primitive_create(&w->primitive, desc);
@@ -150,9 +156,9 @@ static bool run_way(void *state, int way, int64_t calls) {
   const struct way *w = &s->ways[way];
   dnnl_exec_arg_t args[6] = {{DNNL_ARG_SRC, w->x},
                              {DNNL_ARG_WEIGHTS, w->packed ? w->packed : w->plain},
-                             {DNNL_ARG_BIAS, w->bias},
-                             {DNNL_ARG_DST, w->y}};
-  const int count = add_scales(args, 4, &w->scaling);
+                             {DNNL_ARG_DST, w->y},
+                             {DNNL_ARG_BIAS, w->bias}};
+  const int count = add_scales(args, w->bias ? 4 : 3, &w->scaling);
   if (!w->primitive) return false;
   omp_set_num_threads(s->threads);
   for (int64_t i = 0; i < calls; i++)
@@ -165,8 +171,9 @@ static bool run(void *state, int64_t calls) {
 }
 
 static bool fetch(void *state) {
-  (void)state;
-  return true; /* run writes the layer's y */
+  const struct state *s = state;
+  bench_dense_gather(&s->layer, s->size, &s->dense);
+  return true;
 }
 
 static bool pack(void *state) {
@@ -184,7 +191,7 @@ static void close_way(struct way *w) {
   drop_scales(&w->scaling);
   for (int i = 0; i < 5; i++) {
     if (memories[i]) dnnl_memory_destroy(memories[i]);
-    layout_destroy(layouts[i]);
+    if (layouts[i]) layout_destroy(layouts[i]);
   }
 }
 
@@ -193,6 +200,7 @@ static void close_state(void *state) {
   for (int way = 0; way < WAYS; way++) close_way(&s->ways[way]);
   if (s->stream) dnnl_stream_destroy(s->stream);
   if (s->engine) dnnl_engine_destroy(s->engine);
+  bench_dense_free(&s->dense);
   free(s->bias);
   free(s);
 }
@@ -209,7 +217,9 @@ static bool make_bias(struct state *s, const struct bench_layer *layer) {
 
 static bool build(struct state *s, const struct bench_layer *layer, const struct types *type) {
   s->threads = layer->threads;
-  if (!make_bias(s, layer)) return false;
+  s->layer = *layer;
+  s->size = type->size;
+  if (!bench_dense_make(layer, type->size, &s->dense) || !make_bias(s, layer)) return false;
   omp_set_num_threads(layer->threads);
   if (dnnl_engine_create(&s->engine, dnnl_cpu, 0) ||
       dnnl_stream_create(&s->stream, s->engine, dnnl_stream_default_flags))
@@ -246,8 +256,12 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
   static const char *const way_names[] = {"matmul", "inner-product"};
   const struct types *type = types;
   while (type->name && strcmp(type->name, layer->dtype)) type++;
-  if (layer->pattern || !type->name) {
-    snprintf(why, why_size, "its product is dense f32, bf16 or int8");
+  if (!type->name || (layer->pattern && !type->size)) {
+    snprintf(why, why_size, "its product is dense, of f32, bf16 or int8");
+    return false;
+  }
+  if (layer->packed && layer->product == BENCH_WGRAD) {
+    snprintf(why, why_size, "of wgrad there are no weights to pack");
     return false;
   }
   if (!threads_fit(layer->threads, why, why_size)) return false;
@@ -262,8 +276,9 @@ static bool setup(const struct bench_layer *layer, void **state, char *label, si
     return false;
   }
   const dnnl_version_t *version = dnnl_version();
-  snprintf(label, label_size, "onednn-%d.%d.%d%s:%s%s", version->major, version->minor,
-           version->patch, runtime_name(), way_names[s->fastest], layer->packed ? "-packed" : "");
+  snprintf(label, label_size, "onednn-%d.%d.%d%s:%s%s%s", version->major, version->minor,
+           version->patch, runtime_name(), layer->pattern ? "dense-" : "", way_names[s->fastest],
+           layer->packed ? "-packed" : "");
   *state = s;
   return true;
 }
