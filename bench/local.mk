@@ -104,7 +104,7 @@ dist_devices_DATA = data/devices/README.md data/devices/h200.json data/devices/t
 suitedir = $(pkgdatadir)/suite
 dist_suite_DATA = %D%/suite/blocksparse.tsv %D%/suite/layers.tsv %D%/suite/patterns.md
 
-EXTRA_DIST += %D%/frameworks.py %D%/peers/README.md %D%/t4.sh %D%/t4_model.py
+EXTRA_DIST += %D%/frameworks.py %D%/frameworks_bsr.py %D%/peers/README.md %D%/t4.sh %D%/t4_model.py
 
 # The peers: a module each, which alone links its library. The tool loads what it finds.
 peersdir = $(pkglibdir)/peers
@@ -156,6 +156,11 @@ if HAVE_CUDA
 peers_LTLIBRARIES += %D%/peers/cublaslt.la
 endif
 endif
+if HAVE_PEER_CUSPARSE
+if HAVE_CUDA
+peers_LTLIBRARIES += %D%/peers/cusparse.la
+endif
+endif
 
 %C%_peers_openblas_la_SOURCES = %D%/peers/openblas.c
 %C%_peers_openblas_la_CFLAGS = $(peer_cflags) $(OPENBLAS_CFLAGS)
@@ -195,10 +200,15 @@ onednn_sources = %D%/peers/onednn.c %D%/peers/onednn_version.h
 %C%_peers_clblast_la_LIBADD = $(peer_parts) $(CLBLAST_LIBS) -lOpenCL
 
 %C%_peers_cublaslt_la_SOURCES = %D%/peers/cublaslt.c %D%/peers/cublaslt_activation.cu \
-	%D%/peers/cublaslt_activation.h
+	%D%/peers/cublaslt_activation.h %D%/peers/copies.c %D%/peers/copies.h
 %C%_peers_cublaslt_la_CFLAGS = $(peer_cflags) $(CUBLASLT_CFLAGS)
 %C%_peers_cublaslt_la_LDFLAGS = $(peer_ldflags)
 %C%_peers_cublaslt_la_LIBADD = $(peer_parts) $(CUBLASLT_LIBS) $(CUDA_LIBS)
+
+%C%_peers_cusparse_la_SOURCES = %D%/peers/cusparse.c %D%/peers/copies.c %D%/peers/copies.h
+%C%_peers_cusparse_la_CFLAGS = $(peer_cflags) $(CUSPARSE_CFLAGS)
+%C%_peers_cusparse_la_LDFLAGS = $(peer_ldflags)
+%C%_peers_cusparse_la_LIBADD = $(peer_parts) $(CUSPARSE_LIBS) $(CUDA_LIBS)
 
 bench_tests_cflags = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(ZLIB_CFLAGS)
 bench_tests_ldadd = $(bench_libs) $(ZLIB_LIBS)

@@ -24,6 +24,7 @@ static struct bench_peer_entry entries[] = {
     {.name = "libxsmm", .kind = "cpu"},
     {.name = "clblast", .kind = "opencl"},
     {.name = "cublaslt", .kind = "cuda"},
+    {.name = "cusparse", .kind = "cuda"},
     {.name = NULL},
 };
 

@@ -283,7 +283,7 @@ column 9 nan 'sol_pct is nan'
 # ---- peers
 check 'no peer at all' env "LAYEROPS_PEERS=$scratch/empty" "$tool" bench --suite "$layers" --device cpu \
   --rows odd2 --tsv --peers $quick
-for peer in openblas blis mkl onednn2 onednn3 libxsmm clblast cublaslt; do
+for peer in openblas blis mkl onednn2 onednn3 libxsmm clblast cublaslt cusparse; do
   like "$peer is missing, with the reason" "peer $peer: there is no module .*$peer.so"
 done
 table 'the row is there'

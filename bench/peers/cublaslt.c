@@ -1,7 +1,8 @@
 /* cuBLASLt: every algorithm that its heuristic offers for a 64 MiB workspace, the fastest kept, as
    warm or cold as the row is measured; bias, ReLU and GELU (its tanh form) in its own epilogue, the
-   activations that it lacks in one more kernel. 8-bit integers: a matmul to int32, and one kernel
-   that scales, adds the bias, activates and rounds to 8 bits. 8-bit floats end in bf16. */
+   activations that it lacks in one more kernel; of block-sparse rows the dense product. 8-bit
+   integers: a matmul to int32, and one kernel that scales, adds the bias, activates and rounds to 8
+   bits. 8-bit floats end in bf16. */
 #include <config.h>
 
 #include <cublasLt.h>
@@ -11,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/peers/common.h"
+#include "bench/peers/copies.h"
 #include "bench/peers/cublaslt_activation.h"
+#include "bench/peers/dense.h"
 
 #define WORKSPACE      ((size_t)64 << 20)
 #define MAX_ALGORITHMS 16
@@ -40,10 +42,11 @@ static const struct type types[] = {
 
 enum { NONE, RELU, LEAKY_RELU, GELU, GELU_TANH };
 
-/* From [m,k] to [m,n]; a chain has a second product that leads back. */
+/* From [m,k] to [m,n]; a chain has a second product that leads back. cuBLASLt is column-major: it
+   sees C^T = B'^T A'^T. */
 struct product {
   cublasLtMatmulDesc_t operation;
-  cublasLtMatrixLayout_t w, x, y;
+  cublasLtMatrixLayout_t b, a, c;
   cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
   int count, fastest;
   int64_t m, n;
@@ -57,7 +60,8 @@ struct state {
   cublasLtMatmulPreference_t preference;
   struct product products[2];
   int product_count;
-  void *workspace, *sums; /* sums: of integers, int32 */
+  void *workspace, *sums;   /* sums: of integers, int32 */
+  struct bench_copies wide; /* W of a block-sparse row, expanded */
   cudaGraphExec_t graph;
 };
 
@@ -70,28 +74,35 @@ static bool set(struct product *p, cublasLtMatmulDescAttributes_t attribute, con
 
 static cublasLtEpilogue_t epilogue_of(const struct state *s) {
   const int activation = s->layer.row->activation;
-  if (s->type->out == CUDA_R_32I) return CUBLASLT_EPILOGUE_DEFAULT;
+  if (s->type->out == CUDA_R_32I || s->layer.pattern) return CUBLASLT_EPILOGUE_DEFAULT;
   return activation == RELU                              ? CUBLASLT_EPILOGUE_RELU_BIAS
          : activation == GELU || activation == GELU_TANH ? CUBLASLT_EPILOGUE_GELU_BIAS
                                                          : CUBLASLT_EPILOGUE_BIAS;
 }
 
-/* cuBLASLt is column-major: it sees Y^T = W X^T, W^T [k,n] transposed. */
+static bool describe_matrix(cublasLtMatrixLayout_t *layout, cudaDataType_t type, bool transposed,
+                            int64_t rows, int64_t cols, int64_t stride) {
+  return !cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(transposed ? rows : cols),
+                                     (uint64_t)(transposed ? cols : rows), stride);
+}
+
 static bool describe(struct state *s, struct product *p, int64_t n, int64_t k) {
   const struct type *t = s->type;
-  const uint64_t rows = (uint64_t)s->layer.row->m, un = (uint64_t)n, uk = (uint64_t)k;
-  const cublasOperation_t transposed = CUBLAS_OP_T;
+  const struct bench_dense d = bench_dense_shape(s->layer.product, s->layer.row->m, n, k);
+  const cublasOperation_t of_b = d.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t of_a = d.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasLtEpilogue_t epilogue = epilogue_of(s);
   s->after = epilogue == CUBLASLT_EPILOGUE_BIAS ? s->layer.row->activation : NONE;
   p->m = s->layer.row->m;
   p->n = n;
   return !cublasLtMatmulDescCreate(&p->operation, t->compute, t->scale) &&
-         set(p, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) &&
+         set(p, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b) &&
+         set(p, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a) &&
          set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue) &&
          (!t->fast || set(p, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &t->fast, sizeof t->fast)) &&
-         !cublasLtMatrixLayoutCreate(&p->w, t->in, uk, un, k) &&
-         !cublasLtMatrixLayoutCreate(&p->x, t->in, uk, rows, k) &&
-         !cublasLtMatrixLayoutCreate(&p->y, t->out, un, rows, n);
+         describe_matrix(&p->b, t->in, d.transpose_b, d.depth, d.cols, d.ldb) &&
+         describe_matrix(&p->a, t->in, d.transpose_a, d.rows, d.depth, d.lda) &&
+         describe_matrix(&p->c, t->out, false, d.rows, d.cols, d.ldc);
 }
 
 static bool finish(struct state *s, const struct product *p, const struct bench_step *step) {
@@ -103,18 +114,37 @@ static bool finish(struct state *s, const struct product *p, const struct bench_
   return !s->after || bench_cuda_activation(step->y, p->m * p->n, y, s->after, stream);
 }
 
+/* Where a step's C, A and B lie. */
+struct places {
+  void *c;
+  const void *a, *b;
+};
+
+static struct places places_of(const struct state *s, const struct bench_step *step) {
+  void *w = s->layer.pattern ? bench_copies_at(&s->wide, s->layer.list, step) : step->w;
+  switch (s->layer.product) {
+  case BENCH_DGRAD:
+    return (struct places){step->x, step->y, w};
+  case BENCH_WGRAD:
+    return (struct places){w, step->y, step->x};
+  default:
+    return (struct places){s->sums ? s->sums : step->y, step->x, w};
+  }
+}
+
 static bool call(struct state *s, const struct bench_step *step, int way) {
   struct product *p = &s->products[step->layer];
+  const struct places at = places_of(s, step);
   const float one = 1, zero = 0;
   const int32_t one_of_integers = 1, zero_of_integers = 0;
   const bool integers = s->sums != NULL;
-  void *y = integers ? s->sums : step->y;
-  if (!integers && !set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &step->bias, sizeof step->bias))
+  if (!integers && step->bias &&
+      !set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &step->bias, sizeof step->bias))
     return false;
   const void *alpha = integers ? (const void *)&one_of_integers : &one;
   const void *beta = integers ? (const void *)&zero_of_integers : &zero;
-  return !cublasLtMatmul(s->handle, p->operation, alpha, step->w, p->w, step->x, p->x, beta, y,
-                         p->y, y, p->y, &p->found[way].algo, s->workspace, WORKSPACE,
+  return !cublasLtMatmul(s->handle, p->operation, alpha, at.b, p->b, at.a, p->a, beta, at.c, p->c,
+                         at.c, p->c, &p->found[way].algo, s->workspace, WORKSPACE,
                          s->layer.list->stream) &&
          finish(s, p, step);
 }
@@ -199,7 +229,7 @@ static bool pick(struct state *s, int layer) {
 }
 
 static bool find(struct state *s, struct product *p) {
-  return !cublasLtMatmulAlgoGetHeuristic(s->handle, p->operation, p->w, p->x, p->y, p->y,
+  return !cublasLtMatmulAlgoGetHeuristic(s->handle, p->operation, p->b, p->a, p->c, p->c,
                                          s->preference, MAX_ALGORITHMS, p->found, &p->count) &&
          p->count > 0;
 }
@@ -207,7 +237,7 @@ static bool find(struct state *s, struct product *p) {
 /* ---- beginning and end ---- */
 
 static void close_product(struct product *p) {
-  cublasLtMatrixLayout_t layouts[] = {p->w, p->x, p->y};
+  cublasLtMatrixLayout_t layouts[] = {p->b, p->a, p->c};
   for (int i = 0; i < 3; i++)
     if (layouts[i]) cublasLtMatrixLayoutDestroy(layouts[i]);
   if (p->operation) cublasLtMatmulDescDestroy(p->operation);
@@ -219,6 +249,7 @@ static void close_state(void *state) {
   for (int i = 0; i < 2; i++) close_product(&s->products[i]);
   cudaFree(s->workspace);
   cudaFree(s->sums);
+  bench_copies_free(&s->wide);
   if (s->preference) cublasLtMatmulPreferenceDestroy(s->preference);
   if (s->handle) cublasLtDestroy(s->handle);
   free(s);
@@ -238,9 +269,40 @@ static bool allocate(struct state *s) {
              s->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
 }
 
+static size_t size_of(const struct state *s) {
+  return s->type->in == CUDA_R_32F ? sizeof(float) : 2;
+}
+
+static bool expand(struct state *s) {
+  struct bench_dense dense;
+  if (!s->layer.pattern) return true;
+  const size_t bytes = (size_t)(s->layer.row->n * s->layer.row->k) * size_of(s);
+  bool good = bench_dense_make(&s->layer, size_of(s), &dense) &&
+              bench_copies_make(s->layer.list, dense.expanded, bytes, &s->wide);
+  bench_dense_free(&dense);
+  return good;
+}
+
+/* What wgrad made, of the kept blocks, to where the last step has them. */
+static bool fetch(void *state) {
+  const struct state *s = state;
+  const struct bench_pattern *p = s->layer.pattern;
+  if (!p || s->layer.product != BENCH_WGRAD) return true;
+  const struct bench_step *last = &s->layer.list->steps[s->layer.list->count - 1];
+  const size_t size = size_of(s), b = (size_t)s->layer.row->block, k = (size_t)s->layer.row->k;
+  const char *wide = bench_copies_at(&s->wide, s->layer.list, last);
+  bool good = true;
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int32_t e = p->row_start[r]; good && e < p->row_start[r + 1]; e++)
+      good = !cudaMemcpy2DAsync((char *)last->w + (size_t)e * b * b * size, b * size,
+                                wide + ((size_t)r * b * k + (size_t)p->col[e] * b) * size, k * size,
+                                b * size, b, cudaMemcpyDeviceToDevice, s->layer.list->stream);
+  return good && !cudaStreamSynchronize(s->layer.list->stream);
+}
+
 static const char *build(struct state *s) {
   const struct bench_row *row = s->layer.row;
-  if (!allocate(s)) return "the device refused its memory";
+  if (!allocate(s) || !expand(s)) return "the device refused its memory";
   for (int64_t i = 0; i < s->layer.list->count && i < 2; i++)
     if (s->layer.list->steps[i].layer) s->product_count = 1;
   s->product_count++;
@@ -257,7 +319,8 @@ static const char *build(struct state *s) {
 static const char *prepare(struct state *s) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (!strcmp(types[i].name, s->layer.dtype)) s->type = &types[i];
-  if (!s->type || s->layer.pattern) return "its product is dense, of f32, tf32, f16, bf16, int8 or f8e4m3";
+  if (!s->type) return "its product is dense, of f32, tf32, f16, bf16, int8 or f8e4m3";
+  if (s->layer.pattern && s->type->in != s->type->out) return "it has no blocks of 8 bits";
   if (!s->layer.list || !s->layer.list->stream) return "its adapter measures recorded calls";
   return build(s);
 }
@@ -265,8 +328,9 @@ static const char *prepare(struct state *s) {
 static void label_it(const struct state *s, char *label, size_t size) {
   const size_t version = cublasLtGetVersion();
   const struct product *p = s->products;
-  int used = snprintf(label, size, "cublaslt-%zu.%zu.%zu:%d-of-%d", version / 10000,
-                      version / 100 % 100, version % 100, p[0].fastest + 1, p[0].count);
+  int used =
+      snprintf(label, size, "cublaslt-%zu.%zu.%zu:%s%d-of-%d", version / 10000, version / 100 % 100,
+               version % 100, s->layer.pattern ? "dense-" : "", p[0].fastest + 1, p[0].count);
   if (s->product_count == 2 && used > 0 && (size_t)used < size)
     used += snprintf(label + used, size - (size_t)used, ",%d-of-%d", p[1].fastest + 1, p[1].count);
   if (used > 0 && (size_t)used < size)
@@ -301,5 +365,6 @@ const struct bench_peer layerops_bench_peer = {.abi = BENCH_PEER_ABI,
                                                .name = "cublaslt",
                                                .weights = BENCH_PLAIN,
                                                .setup = setup,
+                                               .fetch = fetch,
                                                .replay = replay,
                                                .close = close_state};

@@ -36,22 +36,30 @@ void bench_dense_gather(const struct bench_layer *layer, size_t size,
     each_row(layer, size, layer->w, dense->expanded, gather);
 }
 
-static struct bench_dense product_of(const struct bench_layer *l, void *w) {
-  const int64_t m = l->row->m, n = l->row->n, k = l->row->k;
-  switch (l->product) {
+struct bench_dense bench_dense_shape(enum bench_product product, int64_t m, int64_t n, int64_t k) {
+  switch (product) {
   case BENCH_DGRAD:
-    return (struct bench_dense){m, k, n, false, false, n, k, k, l->y, w, l->x, NULL};
+    return (struct bench_dense){.rows = m, .cols = k, .depth = n, .lda = n, .ldb = k, .ldc = k};
   case BENCH_WGRAD:
-    return (struct bench_dense){n, k, m, true, false, n, k, k, l->y, l->x, w, NULL};
+    return (struct bench_dense){
+        .rows = n, .cols = k, .depth = m, .transpose_a = true, .lda = n, .ldb = k, .ldc = k};
   default:
-    return (struct bench_dense){m, n, k, false, true, k, k, n, l->x, w, l->y, NULL};
+    return (struct bench_dense){
+        .rows = m, .cols = n, .depth = k, .transpose_b = true, .lda = k, .ldb = k, .ldc = n};
   }
 }
 
 bool bench_dense_make(const struct bench_layer *layer, size_t size, struct bench_dense *dense) {
   const size_t bytes = (size_t)(layer->row->n * layer->row->k) * size;
   void *w = layer->pattern ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
-  *dense = product_of(layer, w ? w : layer->w);
+  void *const operands[] = {layer->x, w ? w : layer->w, layer->y};
+  static const struct {
+    int a, b, c;
+  } places[] = {[BENCH_FORWARD] = {0, 1, 2}, [BENCH_DGRAD] = {2, 1, 0}, [BENCH_WGRAD] = {2, 0, 1}};
+  *dense = bench_dense_shape(layer->product, layer->row->m, layer->row->n, layer->row->k);
+  dense->a = operands[places[layer->product].a];
+  dense->b = operands[places[layer->product].b];
+  dense->c = operands[places[layer->product].c];
   dense->expanded = w;
   if (!layer->pattern) return true;
   if (w) bench_dense_expand(layer, size, w);

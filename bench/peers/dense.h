@@ -16,6 +16,9 @@ struct bench_dense {
   void *expanded; /* W of a block-sparse row, which is one of these; else NULL */
 };
 
+/* The same without operands. */
+struct bench_dense bench_dense_shape(enum bench_product product, int64_t m, int64_t n, int64_t k);
+
 /* Elements are of so many bytes. False: memory is short. */
 bool bench_dense_make(const struct bench_layer *layer, size_t size, struct bench_dense *dense);
 
