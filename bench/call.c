@@ -61,6 +61,15 @@ layerops_status bench_call_pack(struct bench_call *call) {
   return layerops_sync(call->ctx);
 }
 
+static void set_dense_backward(struct bench_call *call, const struct bench_call_operands *o) {
+  const struct bench_set *v = &o->views;
+  layerops_linear_backward_args *a = &call->args.linear_backward;
+  *a = o->host->product == BENCH_DGRAD
+           ? (layerops_linear_backward_args){.dy = v->y, .w = v->w, .dx = v->x}
+           : (layerops_linear_backward_args){.dy = v->y, .x = v->x, .dw = v->w};
+  if (o->host->type->truncation > 0) a->flags = LAYEROPS_ALLOW_TF32;
+}
+
 static void set_dense(struct bench_call *call, const struct bench_call_operands *o) {
   layerops_linear_forward_args *a = &call->args.linear_forward;
   *a = (layerops_linear_forward_args){.x = o->views.x,
@@ -96,6 +105,8 @@ static void set_step(struct bench_call *call, int64_t i) {
   struct bench_call_operands o = bench_steps_at(call->steps, i);
   if (o.host->row->block)
     set_sparse(call, &o);
+  else if (o.host->product != BENCH_FORWARD)
+    set_dense_backward(call, &o);
   else
     set_dense(call, &o);
 }
@@ -111,9 +122,10 @@ layerops_status bench_call_steps(const struct bench_steps *steps, bool packed,
                                  struct bench_call *call) {
   const struct bench_operands *o = steps->layers[0];
   *call = (struct bench_call){.ctx = steps->ctx, .steps = steps, .packed = packed};
-  call->op = !o->row->block                ? LAYEROPS_OP_linear_forward
-             : o->product == BENCH_FORWARD ? LAYEROPS_OP_bsr_linear_forward
-                                           : LAYEROPS_OP_bsr_linear_backward;
+  static const layerops_op ops[2][2] = {
+      {LAYEROPS_OP_linear_forward, LAYEROPS_OP_linear_backward},
+      {LAYEROPS_OP_bsr_linear_forward, LAYEROPS_OP_bsr_linear_backward}};
+  call->op = ops[o->row->block > 0][o->product != BENCH_FORWARD];
   TRY(layerops_supports_pair(call->ctx, call->op, bench_element(o->type),
                              bench_element(bench_type_w(o->type))));
   if (packed) TRY(pack_sets(call));

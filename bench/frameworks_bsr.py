@@ -15,21 +15,24 @@ and the order of tiles are the fastest of all that stand below. Kernels are comp
 Prints tab-separated columns below a header: id, dtype, framework, median_s, gflops (of kept blocks),
 max_rel_err."""
 import argparse
+import importlib.util
 import math
 import os
 import statistics
 import sys
 import tempfile
+import warnings
 
 MASK = (1 << 64) - 1
 COLD_BYTES, FLUSH_BYTES = 1 << 28, 1 << 28
 FEW, MANY, SHORT = 20, 100, 40e-6
 
+warnings.filterwarnings("ignore", message="Sparse")  # invariants not checked; BSR is beta
+
 # Samples of a tile, warps, stages.
-SUMS = ((16, 2, 4), (32, 4, 3), (64, 4, 3), (64, 4, 5), (128, 4, 3), (128, 4, 4), (128, 8, 3),
-        (128, 8, 4), (256, 8, 3))
-PRODUCTS = ((32, 2, 4), (32, 4, 4), (64, 2, 4), (64, 4, 3), (64, 4, 5), (128, 4, 3), (128, 8, 3))
-TORCH = ((32, 4, 3), (64, 4, 3), (128, 4, 3), (128, 8, 3), (128, 8, 2), (64, 4, 1))
+SUMS = ((32, 4, 3), (64, 4, 3), (64, 4, 5), (128, 4, 3), (128, 4, 5), (128, 8, 3), (256, 8, 3))
+PRODUCTS = ((32, 2, 4), (64, 2, 4), (64, 4, 3), (64, 4, 5), (128, 8, 3))
+TORCH = ((32, 4, 3), (64, 4, 3), (128, 4, 3), (128, 8, 3))
 
 
 # ---- rows and patterns, as bench/suite/patterns.md has them ----
@@ -322,10 +325,10 @@ FRAMEWORKS = (Torch, Triton)
 
 def compile_one(task):
     framework, product, dtype, block, config = task
-    import torch
-
     row = Row(["tiny", "S", "256", str(4 * block), str(4 * block), str(block), "1", "uniform"])
     try:
+        import torch
+
         layer = Layer(torch, row, dtype, product, blocks_of(row), sets=1)
         FRAMEWORKS[framework](layer).prepare(config)(0)
         torch.cuda.synchronize()
@@ -342,7 +345,11 @@ def compile_all(rows, dtype, products, jobs):
              for c in framework.configs(p, row.block)}
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
-        list(pool.map(compile_one, sorted(tasks, key=str)))
+        done = pool.map(compile_one, sorted(tasks, key=str))
+        import torch  # while they do
+
+        list(done)
+    return torch
 
 
 # ---- time ----
@@ -381,7 +388,7 @@ def tune(layer, framework, clock):
             call = framework.prepare(config)
             call(0)
             once = clock.seconds(lambda: call(0))
-            if once > 3 * best + 50e-6:
+            if once > 3 * best + 2e-3:  # the host shows in one call
                 continue
             graph = clock.graph(call, len(layer.sets), 5)
             seconds = min(clock.seconds(graph.replay) for _ in range(2)) / 5
@@ -430,14 +437,13 @@ def main():
     rows = [r for r in rows if not options.tier or r.tier == options.tier]
     rows = [r for r in rows if not options.rows or r.id in options.rows.split(",")]
     products = ("forward", "dgrad", "wgrad") if options.product == "all" else (options.product,)
-    try:
-        import torch
-    except ImportError as missing:
-        parser.exit(1, f"{missing}\n")
+    missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+    if missing:
+        parser.exit(1, f"{missing[0]} is not installed\n")
+    os.environ.setdefault("TRITON_CACHE_DIR", tempfile.mkdtemp())
+    torch = compile_all(rows, options.dtype, products, options.jobs)
     if not torch.cuda.is_available():
         parser.exit(1, "PyTorch sees no CUDA device\n")
-    os.environ.setdefault("TRITON_CACHE_DIR", tempfile.mkdtemp())
-    compile_all(rows, options.dtype, products, options.jobs)
     clock = Clock(torch)
     print("id\tdtype\tframework\tmedian_s\tgflops\tmax_rel_err", flush=True)
     for row in rows:

@@ -279,6 +279,28 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
   return true;
 }
 
+bool bench_operands_widen(const struct bench_operands *o, struct bench_row *row,
+                          struct bench_operands *wide) {
+  const struct bench_pattern *p = &o->pattern;
+  const size_t size = bench_type_w(o->type)->size;
+  const int64_t b = o->row->block, k = o->row->k;
+  *row = *o->row;
+  row->block = 0;
+  *wide = *o;
+  wide->row = row;
+  wide->pattern = (struct bench_pattern){0};
+  wide->w_count = row->n * k;
+  wide->w = o->scale_w ? NULL : allocate(wide->w_count, size);
+  if (!wide->w) return false;
+  memset(wide->w, 0, (size_t)wide->w_count * size);
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int32_t e = p->row_start[r]; e < p->row_start[r + 1]; e++)
+      for (int64_t i = 0; i < b; i++)
+        memcpy((char *)wide->w + (size_t)((r * b + i) * k + p->col[e] * b) * size,
+               (const char *)o->w + (size_t)((e * b + i) * b) * size, (size_t)b * size);
+  return true;
+}
+
 void bench_operands_damp(struct bench_operands *o) {
   const struct bench_type *type = bench_type_w(o->type);
   const int64_t scales = o->row->block ? bench_pattern_kept(&o->pattern) : o->row->n;
@@ -378,9 +400,9 @@ static double block_scale(const struct bench_operands *o, int64_t block) {
 
 /* The exact entries of what a product makes, before an activation. */
 
-static struct sum exact_dense(const struct bench_operands *o, int64_t i, int64_t j) {
+static struct sum dense_forward(const struct bench_operands *o, int64_t i, int64_t j) {
   const int64_t k = o->row->k;
-  const double bias = bench_load(bench_type_bias(o->type), o->bias, j);
+  const double bias = o->bias ? bench_load(bench_type_bias(o->type), o->bias, j) : 0;
   const double scale =
       (o->scale_x > 0 ? (double)o->scale_x : 1) * (o->scale_w ? (double)o->scale_w[j] : 1);
   struct sum sum = {0};
@@ -388,7 +410,19 @@ static struct sum exact_dense(const struct bench_operands *o, int64_t i, int64_t
   return (struct sum){sum.value * scale + bias, sum.size * scale + fabs(bias)};
 }
 
-static struct sum exact_forward(const struct bench_operands *o, int64_t i, int64_t j) {
+static struct sum dense_dgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+  struct sum sum = {0};
+  add_dot(&sum, line_of_y(o, i * o->row->n, 1), line_of_w(o, j, o->row->k), o->row->n, 1);
+  return sum;
+}
+
+static struct sum dense_wgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+  struct sum sum = {0};
+  add_dot(&sum, line_of_y(o, i, o->row->n), line_of_x(o, j, o->row->k), o->row->m, 1);
+  return sum;
+}
+
+static struct sum sparse_forward(const struct bench_operands *o, int64_t i, int64_t j) {
   const int64_t b = o->row->block, k = o->row->k;
   const struct bench_pattern *p = &o->pattern;
   struct sum sum = {0};
@@ -398,7 +432,7 @@ static struct sum exact_forward(const struct bench_operands *o, int64_t i, int64
   return sum;
 }
 
-static struct sum exact_dgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+static struct sum sparse_dgrad(const struct bench_operands *o, int64_t i, int64_t j) {
   const int64_t b = o->row->block, n = o->row->n;
   const struct bench_pattern *p = &o->pattern;
   struct sum sum = {0};
@@ -411,7 +445,7 @@ static struct sum exact_dgrad(const struct bench_operands *o, int64_t i, int64_t
 }
 
 /* Row i is one of a block's, and the blocks lie one below the other. */
-static struct sum exact_wgrad(const struct bench_operands *o, int64_t i, int64_t j) {
+static struct sum sparse_wgrad(const struct bench_operands *o, int64_t i, int64_t j) {
   const struct bench_row *row = o->row;
   const int64_t b = row->block, e = i / b;
   const struct bench_pattern *p = &o->pattern;
@@ -424,9 +458,10 @@ static struct sum exact_wgrad(const struct bench_operands *o, int64_t i, int64_t
 }
 
 static struct sum exact(const struct bench_operands *o, int64_t i, int64_t j) {
-  static struct sum (*const of_blocks[])(const struct bench_operands *, int64_t,
-                                         int64_t) = {exact_forward, exact_dgrad, exact_wgrad};
-  return o->row->block ? of_blocks[o->product](o, i, j) : exact_dense(o, i, j);
+  static struct sum (*const products[2][BENCH_PRODUCTS])(const struct bench_operands *, int64_t,
+                                                         int64_t) = {
+      {dense_forward, dense_dgrad, dense_wgrad}, {sparse_forward, sparse_dgrad, sparse_wgrad}};
+  return products[o->row->block > 0][o->product](o, i, j);
 }
 
 /* So many terms has an entry, at most. */

@@ -74,6 +74,12 @@ bool bench_operands_make(const struct bench_row *row, const struct bench_type *t
                          enum bench_product product, uint64_t seed,
                          struct bench_operands *operands);
 
+/* The same product with W [n,k] expanded, with zeros where no block is kept: dense, without bias.
+   Shares the rest with the block-sparse row's, which must outlive it; ROW is its row. Free W alone.
+   False: memory is short, or W has a scale a block. */
+bool bench_operands_widen(const struct bench_operands *operands, struct bench_row *row,
+                          struct bench_operands *wide);
+
 /* Halves W, so that a chain of such layers stays bounded whatever its length. */
 void bench_operands_damp(struct bench_operands *operands);
 

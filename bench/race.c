@@ -39,10 +39,10 @@ static bool try_once(struct bench_entrant *e, struct bench_latitude latitude) {
     e->check = bench_operands_check_as(&race->operands, latitude);
     return true;
   }
-  return bench_steps_poison(&race->steps) == LAYEROPS_OK &&
+  return bench_steps_poison(e->steps) == LAYEROPS_OK &&
          (race->timed ? replay(e) : bench_call_run(e->call, 1)) &&
          (!e->peer || !e->peer->fetch || e->peer->fetch(e->state)) &&
-         bench_steps_check(&race->steps, latitude, &e->check) == LAYEROPS_OK;
+         bench_steps_check(e->steps, latitude, &e->check) == LAYEROPS_OK;
 }
 
 /* A peer is right where a GPU's library adds parts of 16 bits up, and where it has the tanh form of
@@ -89,9 +89,9 @@ static double pack_time(const struct bench_entrant *e) {
 
 /* Records as many calls as the length of one asks for. */
 static layerops_status record_library(struct bench_entrant *e) {
-  struct bench_steps *steps = &e->race->steps;
+  struct bench_steps *steps = e->steps;
   if (!bench_call_run(e->call, 1)) return e->call->failed;
-  if (steps->count == BENCH_FEW_CALLS) {
+  if (steps->count == BENCH_FEW_CALLS && !e->dense) {
     double seconds = bench_clock_time(e->race->list.clock, bench_call_issue, e->call);
     if (seconds >= 0 && seconds < BENCH_SHORT_CALL) steps->count = BENCH_MANY_CALLS;
   }
@@ -99,14 +99,10 @@ static layerops_status record_library(struct bench_entrant *e) {
 }
 
 /* 1: the library takes part, 0: it has not got the operation, -1: it failed. */
-static int enter_library(struct bench_race *race, bool packed) {
+static int enter(struct bench_race *race, const struct bench_entrant *entrant) {
   struct bench_entrant *e = &race->entrants[race->count];
-  *e = (struct bench_entrant){.race = race,
-                              .name = "layerops",
-                              .packed = packed,
-                              .call = &race->calls[packed],
-                              .pack_seconds = NAN};
-  layerops_status status = bench_call_steps(&race->steps, packed, e->call);
+  *e = *entrant;
+  layerops_status status = bench_call_steps(e->steps, e->packed, e->call);
   if (status == LAYEROPS_OK) status = race->timed ? record_library(e) : bench_call_prepare(e->call);
   if (status == LAYEROPS_ERROR_UNSUPPORTED) return 0;
   if (status != LAYEROPS_OK) return -1;
@@ -115,8 +111,35 @@ static int enter_library(struct bench_race *race, bool packed) {
   if (!*e->kernel) /* elsewhere than on CUDA a recording chooses none */
     snprintf(e->kernel, sizeof e->kernel, "%s", layerops_last_kernel(race->target->ctx));
   race->count++;
-  if (packed) e->pack_seconds = pack_time(e);
+  if (e->packed) e->pack_seconds = pack_time(e);
   return 1;
+}
+
+static int enter_library(struct bench_race *race, bool packed) {
+  const struct bench_entrant e = {.race = race,
+                                  .name = "layerops",
+                                  .packed = packed,
+                                  .call = &race->calls[packed],
+                                  .steps = &race->steps,
+                                  .pack_seconds = NAN};
+  return enter(race, &e);
+}
+
+/* With as many calls as the sparse product. */
+static bool enter_dense(struct bench_race *race) {
+  const struct bench_entrant e = {.race = race,
+                                  .name = "dense",
+                                  .dense = true,
+                                  .call = &race->wide_call,
+                                  .steps = &race->wide_steps,
+                                  .pack_seconds = NAN};
+  if (!race->operands.row->block || !race->session->peers || race->operands.scale_w) return true;
+  if (!bench_operands_widen(&race->operands, &race->wide_row, &race->wide)) return false;
+  layerops_status status = bench_steps_make(race->target->ctx, &race->wide, race->residency,
+                                            race->session->way, &race->wide_steps);
+  race->wide_steps.count = race->steps.count;
+  if (status == LAYEROPS_OK && enter(race, &e) > 0) return true;
+  return bench_race_skip(race, e.name, layerops_last_error());
 }
 
 /* Where not said: both; plain ones on CUDA devices, which keep packed weights as they are, and of
@@ -154,8 +177,12 @@ static bool refused(struct bench_race *race, struct bench_peer_entry *p, const c
 static bool enter_peer(struct bench_race *race, struct bench_peer_entry *p, bool packed) {
   struct bench_entrant *e = &race->entrants[race->count];
   char why[256];
-  *e = (struct bench_entrant){
-      .race = race, .name = p->name, .packed = packed, .peer = p->peer, .pack_seconds = NAN};
+  *e = (struct bench_entrant){.race = race,
+                              .name = p->name,
+                              .packed = packed,
+                              .peer = p->peer,
+                              .steps = &race->steps,
+                              .pack_seconds = NAN};
   race->layer.packed = packed;
   if (race->timed && !p->peer->replay)
     return refused(race, p, "its adapter measures warm calls that do not depend on each other");
@@ -253,7 +280,8 @@ static bool run_race(struct bench_race *race) {
   if (status == LAYEROPS_OK)
     status =
         bench_steps_make(race->target->ctx, &race->operands, race->residency, s->way, &race->steps);
-  if (status == LAYEROPS_OK) return enter_library_ways(race) && enter_peers(race) && hold(race);
+  if (status == LAYEROPS_OK)
+    return enter_library_ways(race) && enter_dense(race) && enter_peers(race) && hold(race);
   s->faults += status != LAYEROPS_ERROR_UNSUPPORTED;
   return bench_race_skip(race, "all", race->steps.why ? race->steps.why : layerops_last_error());
 }
@@ -262,8 +290,11 @@ static void free_race(struct bench_race *race) {
   for (size_t i = 0; i < race->count; i++)
     if (race->entrants[i].peer) race->entrants[i].peer->close(race->entrants[i].state);
   for (int packed = 0; packed < 2; packed++) bench_call_free(&race->calls[packed]);
+  bench_call_free(&race->wide_call);
   free((void *)(uintptr_t)race->list.steps);
+  bench_steps_free(&race->wide_steps);
   bench_steps_free(&race->steps);
+  if (race->wide.row) free(race->wide.w);
 }
 
 bool bench_session_row(struct bench_session *s, const struct bench_operands *operands, int t) {

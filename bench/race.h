@@ -11,15 +11,17 @@
 struct bench_race;
 
 /* One who does a row: the library first, then the peers; each with plain weights, with packed
-   ones, or twice. */
+   ones, or twice. Between them, beside a block-sparse row that peers do, the library's dense
+   product of the expanded weights. */
 struct bench_entrant {
   struct bench_race *race;
-  const char *name; /* "layerops" or the peer's */
-  bool packed;
+  const char *name; /* "layerops", "dense" or the peer's */
+  bool packed, dense;
   char kernel[128];
   const struct bench_peer *peer; /* NULL: the library */
   void *state;                   /* of the peer */
-  struct bench_call *call;       /* of the library */
+  struct bench_call *call;       /* of the library, with */
+  struct bench_steps *steps;     /* what it repeats */
   struct bench_check check;
   double pack_seconds; /* NAN: not packed */
 };
@@ -34,6 +36,10 @@ struct bench_race {
   struct bench_steps steps;
   struct bench_steps_list list; /* the same as peers take it */
   struct bench_call calls[2];   /* with plain and with packed weights */
+  struct bench_row wide_row;    /* the dense product, where it takes part */
+  struct bench_operands wide;
+  struct bench_steps wide_steps;
+  struct bench_call wide_call;
   struct bench_entrant entrants[BENCH_MAX_ENTRANTS];
   size_t count;
 };

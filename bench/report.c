@@ -73,8 +73,8 @@ bool bench_report_begin(struct bench_report *report, enum bench_format format, e
 
 /* A peer's row says so in the column of the kernel. */
 static void kernel_name(const struct bench_result *r, char *name, size_t size) {
-  bool ours = !strcmp(r->contender, "layerops");
-  snprintf(name, size, "%s%s", ours ? "" : "peer:", r->kernel);
+  const bool ours = !strcmp(r->contender, "layerops"), dense = !strcmp(r->contender, "dense");
+  snprintf(name, size, "%s%s", ours ? "" : dense ? "dense:" : "peer:", r->kernel);
 }
 
 static bool tsv_row(const struct bench_report *report, const struct bench_result *r) {

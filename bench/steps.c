@@ -76,8 +76,9 @@ static layerops_status place_sparse(struct bench_steps *s, const struct bench_op
 static layerops_status place_dense(struct bench_steps *s, const struct bench_operands *o,
                                    struct bench_set *set) {
   const struct bench_row *row = o->row;
-  TRY(place(s, bench_type_w(o->type), o->w, row->n, row->k, &set->w));
-  TRY(place(s, bench_type_bias(o->type), o->bias, 1, row->n, &set->bias));
+  const void *w = o->product == BENCH_WGRAD ? NULL : o->w;
+  TRY(place(s, bench_type_w(o->type), w, row->n, row->k, &set->w));
+  if (o->bias) TRY(place(s, bench_type_bias(o->type), o->bias, 1, row->n, &set->bias));
   return o->scale_w ? place(s, &f32, o->scale_w, 1, row->n, &set->scale_w) : LAYEROPS_OK;
 }
 
@@ -124,7 +125,7 @@ static layerops_status refuse(struct bench_steps *s, const char *why) {
 }
 
 static layerops_status check_backward(struct bench_steps *s, const struct bench_operands *o) {
-  if (!o->row->block) return refuse(s, "dgrad and wgrad are those of block-sparse rows");
+  if (o->bias) return refuse(s, "dgrad and wgrad are those of block-sparse rows");
   if (o->type->w || o->type->y) return refuse(s, "dgrad and wgrad have operands of one type");
   return s->way == BENCH_CHAIN ? refuse(s, "no chain: of dgrad and wgrad") : LAYEROPS_OK;
 }

@@ -23,6 +23,7 @@ static int find_fastest(const struct bench_race *race, const struct bench_stats 
   for (size_t i = 0; i < race->count; i++) {
     const struct bench_entrant *e = &race->entrants[i];
     if (stats[i].failed || (e->peer != NULL) != peers || (plain && e->packed)) continue;
+    if (e->dense) continue;
     if (peers && e->check.wrong) continue;
     if (best < 0 || stats[i].median < stats[best].median) best = (int)i;
   }
@@ -32,7 +33,8 @@ static int find_fastest(const struct bench_race *race, const struct bench_stats 
 static double ratio_of(const struct bench_race *race, const struct bench_stats *stats, size_t i) {
   const struct bench_entrant *e = &race->entrants[i];
   int ours = find_entrant(race, stats, "layerops", e->packed), best;
-  if (!e->peer) { /* block-sparse weights are in the library's own form: as good as packed */
+  if (!e->peer &&
+      !e->dense) { /* block-sparse weights are in the library's own form: as good as packed */
     best = find_fastest(race, stats, true, !e->packed && !race->operands.row->block);
     return best < 0 ? NAN : bench_ratio(&stats[i], &stats[best]);
   }

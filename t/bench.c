@@ -296,6 +296,37 @@ static void answer_blocks(struct bench_operands *o, double error) {
   free(answers);
 }
 
+/* Expanded, the product is that of the whole of W. */
+static void test_widen(const char *type, enum bench_product product, struct bench_row row) {
+  struct bench_operands o, wide;
+  struct bench_row wide_row;
+  if (!bench_operands_make(&row, bench_type_find(type), product, 3, &o) ||
+      !bench_operands_widen(&o, &wide_row, &wide))
+    return;
+  const int64_t b = row.block;
+  int wrong = 0;
+  double kept = 0;
+  for (int64_t i = 0; i < row.n * row.k; i++) kept += bench_load(o.type, wide.w, i) != 0;
+  for (int64_t r = 0; r < o.pattern.rows; r++)
+    for (int32_t e = o.pattern.row_start[r]; e < o.pattern.row_start[r + 1]; e++)
+      for (int64_t l = 0; l < b * b; l++)
+        wrong += memcmp((char *)o.w + (size_t)(e * b * b + l) * o.type->size,
+                        (char *)wide.w +
+                            (size_t)((r * b + l / b) * row.k + o.pattern.col[e] * b + l % b) *
+                                o.type->size,
+                        o.type->size) != 0;
+  ok(!wrong && !wide_row.block && (product == BENCH_WGRAD || kept <= (double)o.w_count),
+     "%s, %s: the kept blocks, and zeros", bench_products[product], type);
+  const struct bench_output out = bench_operands_output(&wide);
+  ok(bench_operands_check(&wide).wrong, "an output that nobody wrote is wrong");
+  for (int64_t i = 0; product == BENCH_FORWARD && i < out.rows * out.cols; i++)
+    bench_store(out.type, out.data, i, (float)entry(&o, i / out.cols, i % out.cols));
+  ok(product != BENCH_FORWARD || !bench_operands_check(&wide).wrong,
+     "the sparse product is right for it");
+  free(wide.w);
+  bench_operands_free(&o);
+}
+
 static void test_blocks(const char *type, enum bench_product product, struct bench_row row) {
   struct bench_operands o, forward;
   if (!bench_operands_make(&row, bench_type_find(type), product, 3, &o) ||
@@ -422,6 +453,8 @@ static void test_checks(void) {
   test_check(bench_types, sparse);
   for (int p = 0; p < BENCH_PRODUCTS; p++)
     for (int t = 0; t < 3; t++) test_blocks(bench_types[t].name, (enum bench_product)p, sparse);
+  for (int p = 0; p < BENCH_PRODUCTS; p++) test_widen("f32", (enum bench_product)p, sparse);
+  test_widen("bf16", BENCH_FORWARD, sparse);
   test_blocks("f16:i8", BENCH_FORWARD, sparse);
   test_blocks("f32:i8", BENCH_FORWARD, sparse);
   test_check(bench_types, large); /* more entries than are looked at: the corners are among them */

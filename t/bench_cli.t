@@ -157,6 +157,15 @@ for device in reference cpu; do
     result $? 'a line for each row and product' <"$scratch/rows.tsv"
   done
 done
+check 'beside the dense product' env "LAYEROPS_PEERS=$scratch/empty" "$tool" bench \
+  --suite "$scratch/blocks.tsv" --device cpu --residency both --product all --peers --tsv $quick
+table 'its table'
+exact 1e-6 'within rounding of float64'
+grep -c "${tab}dense:" "$scratch/rows.tsv" | grep -qx 12
+result $? 'each row and product, warm and cold' <"$scratch/rows.tsv"
+awk -F '\t' 'NR > 1 && ($5 ~ /^dense:/ ? $12 !~ /^[0-9.e+-]+$/ : $12 != "nan") { print; bad = 1 }
+  END { exit bad }' "$scratch/rows.tsv" >"$scratch/why"
+result $? 'which has a ratio, and is no peer of ours' <"$scratch/why"
 check 'one product' "$tool" bench --suite "$scratch/blocks.tsv" --device cpu --product wgrad --json $quick
 like 'the run file tells it' '"product": "wgrad"'
 like 'and the operation' '"op": "bsr_linear_backward"'
@@ -234,6 +243,26 @@ if grep '^cuda:0 ' "$scratch/devices" | grep -qv ' absent: '; then
   else
     skip 'cublaslt' 'not in this build'
   fi
+  if [ -e "$top_builddir/bench/peers/.libs/cusparse.so" ]; then
+    mkdir "$scratch/cusparse"
+    for peer in cublaslt cusparse; do
+      ln -s "$(cd "$top_builddir/bench/peers/.libs" && pwd)/$peer.so" "$scratch/cusparse"
+    done
+    for dtype in f32 f16 bf16 tf32; do
+      check "block-sparse rows beside peers, $dtype" env "LAYEROPS_PEERS=$scratch/cusparse" "$tool" bench \
+        --suite "$scratch/blocks.tsv" --device cuda:0 --dtype $dtype --product all --residency both \
+        --peers --tsv $quick
+      table 'its table'
+      ! grep -q ' wrong: ' "$scratch/out"
+      result $? 'all of it is right' <"$scratch/out"
+      grep -c 'peer:cublaslt.*:dense' "$scratch/rows.tsv" | grep -qx 12
+      result $? 'the dense product: each row and product, warm and cold' <"$scratch/rows.tsv"
+      grep 'peer:cusparse' "$scratch/rows.tsv" | cut -f 1 | grep -v wgrad | wc -l | grep -qx ' *8'
+      result $? 'the sparse one: each of forward and dgrad' <"$scratch/rows.tsv"
+    done
+  else
+    skip 'cusparse' 'not in this build'
+  fi
 else
   skip 'CUDA devices' 'there is none'
 fi
@@ -273,7 +302,7 @@ check 'what the processor reaches' "$tool" bench --suite "$layers" --device cpu 
 table 'its table'
 awk -F '\t' 'NR > 1 && !($9 > 0.01 && $9 < 200) { print; bad = 1 } END { exit bad }' "$scratch/rows.tsv"
 result $? 'sol_pct is plausible' <"$scratch/rows.tsv"
-mkdir "$scratch/empty"
+mkdir -p "$scratch/empty"
 check 'no device file' env "LAYEROPS_DEVICE_FILES=$scratch/empty" "$tool" bench --suite "$layers" \
   --device cpu --rows odd2 --tsv $quick
 like 'it is told' 'no sol_pct, since no device file describes it'

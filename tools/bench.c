@@ -205,7 +205,7 @@ static const struct tool_usage usage = {
         "                       peer's, as with block-sparse weights. The median of the rounds'\n"
         "                       ratios, not the ratio of medians\n"
         "  residency, way       as the options have it\n"
-        "  kernel               ours, or peer:NAME-VERSION\n"
+        "  kernel               ours, dense: and ours for the dense product, or peer:NAME-VERSION\n"
         "CUDA devices time by their own clock a graph of 20 calls, of 100 where one takes less "
         "than\n"
         "40 us, which waits in the queue until the host has enqueued it, seven times at least,\n"

@@ -38,10 +38,10 @@ struct bench_xsmm_sparse {
   const float *in;
   float *out;
   int64_t in_cols, out_cols, groups;
-  int32_t *start, *order, *slice; /* slice: which of the input a block is multiplied with */
-  float *transposed;              /* the values, each block transposed */
-  blocks_count *w_at, *in_at[WAYS];
-  sum_kernel sum[WAYS][2]; /* a whole tile, the last */
+  int32_t *start, *order, *slice;      /* slice: which of the input a block is multiplied with */
+  float *transposed;                   /* the values, each block transposed */
+  blocks_count *w_at, *in_at[WAYS][2]; /* in bytes; of a whole tile, of the last */
+  sum_kernel sum[WAYS][2];
   /* Of wgrad */
   libxsmm_smmfunction_reducebatch_strd run[WAYS];
   float *scratch; /* the input transposed; of wgrad Y */
@@ -71,7 +71,7 @@ static void sum_direct(const struct bench_xsmm_sparse *s, int way, int64_t i, in
   float *out = s->out + i * s->out_cols + g * s->b;
   if (count)
     s->sum[way][rows < tile](values_of(s, way), s->in + i * s->in_cols, out, &count,
-                             s->w_at + first, s->in_at[way] + first);
+                             s->w_at + first, s->in_at[way][0] + first);
   else
     for (int64_t l = 0; l < rows; l++) memset(out + l * s->out_cols, 0, (size_t)s->b * sizeof *out);
 }
@@ -87,7 +87,7 @@ static void sum_samples(const struct bench_xsmm_sparse *s, int way, int64_t i, i
     return;
   }
   s->sum[way][rows < tile](s->scratch + i * s->in_cols, values_of(s, way), turned, &count,
-                           s->in_at[way] + first, s->w_at + first);
+                           s->in_at[way][rows < tile] + first, s->w_at + first);
   libxsmm_otrans(out, turned, sizeof *out, (libxsmm_blasint)rows, (libxsmm_blasint)s->b,
                  (libxsmm_blasint)rows, (libxsmm_blasint)s->out_cols);
 }
@@ -123,18 +123,19 @@ static sum_kernel dispatch_sum(const struct bench_xsmm_sparse *s, int way, int64
                                                     &none);
 }
 
-/* Byte offsets of the slices. A last tile that is shorter has others, unless it is direct: such a
-   way drops out. */
+/* A tile of so many samples, transposed or as it is. */
+static bool make_tile(struct bench_xsmm_sparse *s, int way, int last, int64_t rows) {
+  const int64_t count = s->start[s->groups];
+  const int64_t step = s->b * (ways[way].turned ? rows : 1) * (int64_t)sizeof(float);
+  blocks_count *at = s->in_at[way][last] = malloc((size_t)(count + 1) * sizeof *at);
+  for (int64_t e = 0; at && e < count; e++) at[e] = (blocks_count)(s->slice[e] * step);
+  s->sum[way][last] = dispatch_sum(s, way, rows);
+  return at && s->sum[way][last];
+}
+
 static bool make_sum(struct bench_xsmm_sparse *s, int way) {
-  const int64_t tile = tile_of(s, way), rest = s->m % tile, count = s->start[s->groups];
-  if (ways[way].turned && rest) return false;
-  s->in_at[way] = malloc((size_t)(count + 1) * sizeof(blocks_count));
-  if (!s->in_at[way]) return false;
-  const int64_t step = s->b * (ways[way].turned ? tile : 1) * (int64_t)sizeof(float);
-  for (int64_t e = 0; e < count; e++) s->in_at[way][e] = (blocks_count)(s->slice[e] * step);
-  s->sum[way][0] = dispatch_sum(s, way, tile);
-  s->sum[way][1] = rest ? dispatch_sum(s, way, rest) : s->sum[way][0];
-  return s->sum[way][0] && s->sum[way][1];
+  const int64_t tile = tile_of(s, way), rest = s->m % tile;
+  return make_tile(s, way, 0, tile) && (!rest || make_tile(s, way, 1, rest));
 }
 
 void bench_xsmm_sparse_pack(struct bench_xsmm_sparse *s) {
@@ -262,7 +263,7 @@ void bench_xsmm_sparse_label(const struct bench_xsmm_sparse *s, char *label, siz
 }
 
 void bench_xsmm_sparse_free(struct bench_xsmm_sparse *s) {
-  for (int way = 0; way < WAYS; way++) free(s->in_at[way]);
+  for (int i = 0; i < 2 * WAYS; i++) free(s->in_at[i / 2][i % 2]);
   free(s->start);
   free(s->order);
   free(s->slice);
