@@ -39,6 +39,7 @@ static const program programs[] = {
     {LO_CL_PRODUCT_SKINNY, "cpu", {"product"}, {{0}}},
     {LO_CL_PRODUCT_PLAIN, NULL, {"product"}, {{0}}},
     {LO_CL_BSR_CPU, "cpu", {"lines"}, {{1, 0}, {1, 1}, {2, 0}, {2, 1}}},
+    {LO_CL_BSR_SKINNY, "cpu", {"lines"}, {{1}, {2}}},
     {LO_CL_BSR_GPU,
      "gpu",
      {"lines"},

@@ -44,7 +44,8 @@ layerops_status lo_cl_bsr_linear_forward(layerops_context *ctx,
                            .features_by_row = a->layout == LAYEROPS_FEATURES_BY_ROW,
                            .in = a->x,
                            .out = a->y,
-                           .gate = a->gate};
+                           .gate = a->gate,
+                           .flags = a->flags};
   lo_epilogue_bsr(a, &lines.epilogue);
   LO_TRY(workspace(ctx, lo_cl_bsr_lines_scratch(ctx, &lines), &region));
   return lo_cl_bsr_lines_run(ctx, &lines, region);
@@ -79,6 +80,7 @@ static void describe(backward *b) {
                                .in = b->dz,
                                .out = a->dx,
                                .gate = a->gate,
+                               .flags = a->flags,
                                .epilogue = {.alpha = layerops_value(1),
                                             .beta = layerops_value(0),
                                             .derivative = a->dx_activation,

@@ -17,6 +17,7 @@ typedef struct lo_cl_bsr_lines {
   bool backward, features_by_row;
   layerops_matrix in, out, gate;
   lo_epilogue epilogue;
+  uint32_t flags;
 } lo_cl_bsr_lines;
 int64_t lo_cl_bsr_lines_scratch(layerops_context *ctx, const lo_cl_bsr_lines *lines);
 layerops_status lo_cl_bsr_lines_run(layerops_context *ctx, const lo_cl_bsr_lines *lines,

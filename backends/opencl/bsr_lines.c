@@ -5,7 +5,8 @@
 
 enum {
   PANEL_FLOATS = 16 << 20, /* CPU: of the samples that are packed at a time: 64 MiB */
-  GROUPS_A_UNIT = 16       /* enough for balance, few enough to be cheap */
+  GROUPS_A_UNIT = 16,      /* enough for balance, few enough to be cheap */
+  SKINNY_ROWS = 4          /* more samples pay for packing */
 };
 
 static int64_t least(int64_t a, int64_t b) {
@@ -44,6 +45,30 @@ static void give_pattern(lo_cl_launch *l, const lo_cl_bsr_lines *s) {
   lo_cl_memory(l, s->backward ? w->col_start : w->row_start);
   lo_cl_memory(l, s->backward ? w->row : w->column);
   lo_cl_memory(l, s->backward ? w->place : NULL);
+}
+
+/* ---- CPU devices: few samples, as they stand ---- */
+
+static bool skinny(layerops_context *ctx, const lo_cl_bsr_lines *s, const lo_cl_bsr *p) {
+  return !s->backward && !s->features_by_row && !(s->flags & LAYEROPS_BATCH_INVARIANT) &&
+         p->in.count <= SKINNY_ROWS && p->depth % lo_cl_of(ctx)->device->class.vector == 0;
+}
+
+static layerops_status run_skinny(layerops_context *ctx, const lo_cl_bsr_lines *s,
+                                  const lo_cl_bsr *p) {
+  const int rows = p->in.count > 1 ? 2 : 1, number[LO_CL_NUMBERS] = {rows};
+  lo_cl_launch l = lo_cl_start(ctx, LO_CL_BSR_SKINNY, number, "lines");
+  ctx->kernel = "opencl_cpu_bsr_skinny";
+  lo_cl_view_memory(&l, &s->in);
+  lo_cl_memory(&l, s->w->values);
+  lo_cl_memory(&l, s->w->scales);
+  lo_cl_view_memory(&l, &s->gate);
+  lo_cl_memory(&l, s->w->row_start);
+  lo_cl_memory(&l, s->w->column);
+  lo_cl_targets(&l, &s->epilogue, &s->out);
+  lo_cl_bytes(&l, sizeof *p, p);
+  return lo_cl_run(&l, 1, lo_cl_ceil(p->outputs, lo_cl_of(ctx)->device->class.vector),
+                   lo_cl_ceil(p->in.count, rows), 1);
 }
 
 /* ---- CPU devices: samples are packed, piece by piece, and W's values made f32 where they are not
@@ -100,6 +125,7 @@ static layerops_status run_cpu(layerops_context *ctx, const lo_cl_bsr_lines *s,
   const lo_cl_bsr p = describe(s);
   const pieces c = cut(ctx, s, &p);
   lo_cl_region values = {s->w->values, 0};
+  if (skinny(ctx, s, &p)) return run_skinny(ctx, s, &p);
   ctx->kernel = "opencl_cpu_bsr";
   if (c.widens) {
     values = (lo_cl_region){region.buffer, region.offset + c.panel_bytes};
@@ -160,7 +186,7 @@ int64_t lo_cl_bsr_lines_scratch(layerops_context *ctx, const lo_cl_bsr_lines *s)
   if (!on_cpu(ctx)) return 0;
   const lo_cl_bsr p = describe(s);
   const pieces c = cut(ctx, s, &p);
-  return c.panel_bytes + c.value_bytes;
+  return skinny(ctx, s, &p) ? 0 : c.panel_bytes + c.value_bytes;
 }
 
 layerops_status lo_cl_bsr_lines_run(layerops_context *ctx, const lo_cl_bsr_lines *s,

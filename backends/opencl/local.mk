@@ -5,6 +5,7 @@ opencl_kernels = \
 	%D%/bsr.cl \
 	%D%/bsr_cpu.cl \
 	%D%/bsr_gpu.cl \
+	%D%/bsr_skinny.cl \
 	%D%/bsr_values.cl \
 	%D%/bsr_wgrad_cpu.cl \
 	%D%/bsr_wgrad_gpu.cl \

@@ -41,6 +41,7 @@ typedef enum lo_cl_source {
   LO_CL_PRODUCT_SKINNY,
   LO_CL_PRODUCT_PLAIN,
   LO_CL_BSR_CPU,       /* NV, BACKWARD */
+  LO_CL_BSR_SKINNY,    /* ROWS */
   LO_CL_BSR_GPU,       /* as the dense one; KIND: 16 * type of the samples + that of W */
   LO_CL_BSR_WGRAD_CPU, /* NV, LANES */
   LO_CL_BSR_WGRAD_GPU, /* as the dense one */

@@ -43,6 +43,9 @@ static const char loop_gpu[] =
 static const char product_gpu[] =
 #include "backends/opencl/product_gpu.cl.inc"
     ;
+static const char bsr_skinny[] =
+#include "backends/opencl/bsr_skinny.cl.inc"
+    ;
 static const char bsr_gpu[] =
 #include "backends/opencl/bsr_gpu.cl.inc"
     ;
@@ -96,6 +99,7 @@ static const struct {
     [LO_CL_PRODUCT_PLAIN] = {{activation, epilogue, product_plain}, ""},
     [LO_CL_BSR_CPU] = {{activation, epilogue, loop_cpu, transpose, bsr_cpu},
                        "-DNV=%d -DBACKWARD=%d"},
+    [LO_CL_BSR_SKINNY] = {{activation, epilogue, bsr_skinny}, "-DROWS=%d"},
     [LO_CL_BSR_GPU] = {{activation, epilogue, loop_gpu, bsr_gpu},
                        "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
     [LO_CL_BSR_WGRAD_CPU] = {{activation, epilogue, loop_cpu, bsr, bsr_wgrad_cpu},
