@@ -22,21 +22,44 @@ typedef struct program {
     __VA_ARGS__, 15                                                                                \
   }
 
+/* KIND of block-sparse products: 16 * type of the samples + that of W, the same or i8. */
+#define SAMPLES(...)                                                                               \
+  {__VA_ARGS__, 17}, {__VA_ARGS__, 34}, {__VA_ARGS__, 51}, {__VA_ARGS__, 21}, {__VA_ARGS__, 37}, { \
+    __VA_ARGS__, 53                                                                                \
+  }
+
 static const program programs[] = {
-    {LO_CL_PACK, "cpu16", {"pack"}, {{8}, {16}, {32}, {48}}},
-    {LO_CL_PACK, "cpu8", {"pack"}, {{4}, {16}, {24}, {32}}},
-    {LO_CL_PACK, "cpu4", {"pack"}, {{4}, {8}, {16}, {32}}},
+    {LO_CL_PACK, "cpu16", {"pack"}, {{8}, {16}, {32}, {48}, {64}, {128}}},
+    {LO_CL_PACK, "cpu8", {"pack"}, {{4}, {8}, {16}, {24}, {32}, {64}, {128}}},
+    {LO_CL_PACK, "cpu4", {"pack"}, {{4}, {8}, {16}, {32}, {64}, {128}}},
     {LO_CL_PRODUCT_CPU, "cpu16", {"product"}, {{3}}},
     {LO_CL_PRODUCT_CPU, "cpu8", {"product"}, {{3}}},
     {LO_CL_PRODUCT_CPU, "cpu4", {"product"}, {{2}}},
     {LO_CL_PRODUCT_GPU, "gpu", {"product"}, {KINDS(128, 64, 8, 4), KINDS(32, 32, 2, 2)}},
     {LO_CL_PRODUCT_SKINNY, "cpu", {"product"}, {{0}}},
     {LO_CL_PRODUCT_PLAIN, NULL, {"product"}, {{0}}},
-    {LO_CL_BSR_CPU, "cpu16", {"bsr"}, {{1}, {2}}},
-    {LO_CL_BSR_CPU, "cpu8", {"bsr"}, {{2}, {4}}},
-    {LO_CL_BSR_CPU, "cpu4", {"bsr"}, {{4}, {8}}},
-    {LO_CL_BSR_GPU, "gpu", {"bsr"}, {{64, 16, 4, 1, 7}, {64, 32, 4, 2, 7}}},
-    {LO_CL_SUM, NULL, {"columns", "chunks", "total"}, {{0}}},
+    {LO_CL_BSR_CPU, "cpu", {"lines"}, {{1, 0}, {1, 1}, {2, 0}, {2, 1}}},
+    {LO_CL_BSR_SKINNY, "cpu", {"lines"}, {{1}, {2}}},
+    {LO_CL_BSR_GPU,
+     "gpu",
+     {"lines"},
+     {SAMPLES(128, 64, 8, 4),
+      SAMPLES(32, 16, 4, 2),
+      {32, 64, 4, 4, 17},
+      {128, 32, 8, 4, 17},
+      {32, 32, 4, 4, 17},
+      {128, 16, 8, 4, 17},
+      {128, 8, 4, 4, 17},
+      {32, 8, 2, 2, 17}}},
+    {LO_CL_BSR_WGRAD_CPU, "cpu16", {"wgrad"}, {{2, 16}, {2, 8}}},
+    {LO_CL_BSR_WGRAD_CPU, "cpu8", {"wgrad"}, {{2, 8}}},
+    {LO_CL_BSR_WGRAD_CPU, "cpu4", {"wgrad"}, {{2, 4}}},
+    {LO_CL_BSR_WGRAD_GPU,
+     "gpu",
+     {"wgrad"},
+     {{64, 64, 8, 4, 4}, {32, 64, 8, 4, 8}, {16, 64, 8, 4, 12}, {8, 128, 4, 4, 4}}},
+    {LO_CL_BSR_VALUES, NULL, {"widen", "gates"}, {{0}}},
+    {LO_CL_SUM, NULL, {"columns", "rows", "chunks", "total"}, {{0}}},
     {LO_CL_MAP, NULL, {"forward", "backward", "mse"}, {{0}}},
     {LO_CL_OPTIMIZER, NULL, {"sgd", "adam"}, {{0}}},
     {LO_CL_ROWS, NULL, {"softmax", "count_labels", "cross_entropy", "summary"}, {{0}}},

@@ -12,9 +12,7 @@ static const char *refuses(layerops_context *ctx, layerops_op op, layerops_type 
                            layerops_type second) {
   (void)ctx;
   if (moves(op)) return NULL;
-  if (op == LAYEROPS_OP_bsr_linear_backward) return NULL;
-  if (op == LAYEROPS_OP_bsr_linear_forward)
-    return type == LAYEROPS_F32 ? NULL : "block-sparse products are f32 so far";
+  if (op == LAYEROPS_OP_bsr_linear_forward || op == LAYEROPS_OP_bsr_linear_backward) return NULL;
   return lo_type_bytes(type) == 1 || lo_type_bytes(second) == 1
              ? "operands of 8 bits have no kernel here yet"
              : NULL;

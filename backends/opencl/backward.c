@@ -1,44 +1,8 @@
 /* linear_backward: the layer's own activation, two products, a column sum. */
 #include <config.h>
 
-#include <math.h>
-
 #include "backends/opencl/map.h"
 #include "backends/opencl/product.h"
-
-/* dbias: sums of about sqrt(m) rows each, then the sum of those. */
-static lo_cl_sum sum_of(const layerops_linear_backward_args *a) {
-  int64_t rows = a->dy.rows, chunk = (int64_t)ceil(sqrt((double)rows));
-  if (chunk < 16) chunk = 16;
-  return (lo_cl_sum){.to = lo_cl_view_of(&a->dbias),
-                     .beta = lo_cl_scalar_of(&a->beta),
-                     .rows = rows,
-                     .cols = a->dy.cols,
-                     .chunk = chunk,
-                     .chunks = lo_cl_ceil(rows, chunk)};
-}
-
-static layerops_status run_sum(layerops_context *ctx, const layerops_linear_backward_args *a,
-                               const layerops_matrix *dz, lo_cl_region region) {
-  const lo_cl_class *c = &lo_cl_of(ctx)->device->class;
-  lo_cl_sum p = sum_of(a);
-  int64_t groups = lo_cl_ceil(lo_cl_ceil(p.cols, c->vector), c->group);
-  p.x = lo_cl_view_of(dz);
-  p.partial = region.offset / (int64_t)sizeof(float);
-  if (p.chunks) {
-    lo_cl_launch l = lo_cl_start(ctx, LO_CL_SUM, NULL, "columns");
-    lo_cl_view_memory(&l, dz);
-    lo_cl_memory(&l, region.buffer);
-    lo_cl_bytes(&l, sizeof p, &p);
-    LO_TRY(lo_cl_run(&l, c->group, groups, p.chunks, 1));
-  }
-  lo_cl_launch l = lo_cl_start(ctx, LO_CL_SUM, NULL, "chunks");
-  lo_cl_memory(&l, region.buffer);
-  lo_cl_view_memory(&l, &a->dbias);
-  lo_cl_scalar_memory(&l, &a->beta);
-  lo_cl_bytes(&l, sizeof p, &p);
-  return lo_cl_run(&l, c->group, groups, 1, 1);
-}
 
 typedef struct backward {
   const layerops_linear_backward_args *args;
@@ -75,10 +39,7 @@ static layerops_status plan(layerops_context *ctx, backward *b) {
     LO_TRY(lo_cl_plan_product(ctx, &b->wgrad, b->dz_bytes, &b->wgrad_plan));
     need(b, b->wgrad_plan.scratch);
   }
-  if (lo_present(&a->dbias)) {
-    lo_cl_sum s = sum_of(a);
-    need(b, s.chunks * s.cols * (int64_t)sizeof(float));
-  }
+  if (lo_present(&a->dbias)) need(b, lo_cl_sum_scratch(&b->dz));
   return LAYEROPS_OK;
 }
 
@@ -103,5 +64,6 @@ layerops_status lo_cl_linear_backward(layerops_context *ctx,
   LO_TRY(make_dz(ctx, &b));
   if (lo_present(&a->dx)) LO_TRY(lo_cl_run_plan(ctx, &b.dgrad_plan, region));
   if (lo_present(&a->dw)) LO_TRY(lo_cl_run_plan(ctx, &b.wgrad_plan, region));
-  return lo_present(&a->dbias) ? run_sum(ctx, a, &b.dz, region) : LAYEROPS_OK;
+  return lo_present(&a->dbias) ? lo_cl_sum_columns(ctx, &b.dz, &a->beta, &a->dbias, region)
+                               : LAYEROPS_OK;
 }

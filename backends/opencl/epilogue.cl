@@ -23,7 +23,9 @@ LO_FN void lo_finish(const lo_cl_epilogue *e, const lo_targets *t, lo_vec acc, l
   const long at = lo_at(&e->c, batch, i, j);
   lo_vec z = t->alpha == 0.0f ? (lo_vec)(0.0f) : t->alpha * acc;
   if (t->beta != 0.0f) z += t->beta * lo_load(t->c, at, e->c.type, count, 0.0f);
-  if (e->bias.type) z += lo_load(t->bias, e->bias.offset + j, e->bias.type, count, 0.0f);
+  if (e->bias.type)
+    z += e->features_by_row ? (lo_vec)(lo_get(t->bias, e->bias.offset + i, e->bias.type))
+                            : lo_load(t->bias, e->bias.offset + j, e->bias.type, count, 0.0f);
   if (e->preact.type) lo_store(t->preact, lo_at(&e->preact, batch, i, j), e->preact.type, count, z);
   lo_vec y = lo_activation(e->activation, z, e->slope);
   if (e->saved.type) {

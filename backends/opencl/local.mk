@@ -2,9 +2,13 @@
 # opencl_kernels are this folder's .cl files, opencl_shared the headers that kernels use too.
 # No -lOpenCL: it is opened at run time.
 opencl_kernels = \
+	%D%/bsr.cl \
 	%D%/bsr_cpu.cl \
 	%D%/bsr_gpu.cl \
-	%D%/bsr_gradient.cl \
+	%D%/bsr_skinny.cl \
+	%D%/bsr_values.cl \
+	%D%/bsr_wgrad_cpu.cl \
+	%D%/bsr_wgrad_gpu.cl \
 	%D%/epilogue.cl \
 	%D%/loop_cpu.cl \
 	%D%/loop_gpu.cl \
@@ -19,7 +23,8 @@ opencl_kernels = \
 	%D%/product_skinny.cl \
 	%D%/rows.cl \
 	%D%/shape.cl \
-	%D%/sum.cl
+	%D%/sum.cl \
+	%D%/transpose.cl
 opencl_shared = \
 	%D%/params.h \
 	common/kernel/activation.h \
@@ -37,7 +42,10 @@ library_parts += %D%/libopencl.la
 	%D%/backend.c \
 	%D%/backward.c \
 	%D%/bsr.c \
-	%D%/bsr_backward.c \
+	%D%/bsr.h \
+	%D%/bsr_lines.c \
+	%D%/bsr_values.c \
+	%D%/bsr_wgrad.c \
 	%D%/buffer.c \
 	%D%/cache.c \
 	%D%/context.c \
@@ -56,6 +64,7 @@ library_parts += %D%/libopencl.la
 	%D%/program.c \
 	%D%/rows.c \
 	%D%/shape.c \
+	%D%/sum.c \
 	%D%/world.c
 $(%C%_libopencl_la_OBJECTS): $(opencl_embedded)
 endif

@@ -3,15 +3,15 @@
  * and filled up with zeros: the loop has no tails. No local memory, no barriers. */
 #define NR (NV * VW)
 
-/* acc (MR,NR) += A (MR,depth) B (depth,NR): A_VALUE(i, l) is an element of A, b points to B's panel. */
+/* acc (MR,NR) += A (MR,depth) B (depth,NR): A_VALUE(i, l) is an element of A, B_VECTOR(l, v) a vector of B. */
 #define LO_CLEAR(acc)                                                                              \
   _Pragma("unroll") for (int i = 0; i < MR; i++) _Pragma("unroll") for (int v = 0; v < NV; v++)    \
       acc[i][v] = (lo_vec)(0.0f)
 
-#define LO_MULTIPLY(acc, A_VALUE, b, depth)                                                        \
+#define LO_MULTIPLY(acc, A_VALUE, B_VECTOR, depth)                                                        \
   for (long l = 0; l < (depth); l++) {                                                             \
     lo_vec rB[NV];                                                                                 \
-    _Pragma("unroll") for (int v = 0; v < NV; v++) rB[v] = LO_LOAD((b) + l * NR + v * VW);         \
+    _Pragma("unroll") for (int v = 0; v < NV; v++) rB[v] = B_VECTOR(l, v);         \
     _Pragma("unroll") for (int i = 0; i < MR; i++) {                                               \
       const lo_vec rA = (lo_vec)(A_VALUE(i, l));                                                   \
       _Pragma("unroll") for (int v = 0; v < NV; v++) acc[i][v] += rA * rB[v];                      \

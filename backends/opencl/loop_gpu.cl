@@ -39,9 +39,10 @@ LO_FN void lo_fetch(__local float *s, lo_in x, int type, long base, long across,
   }                                                                                                \
   barrier(CLK_LOCAL_MEM_FENCE)
 
-#define LO_STAGE(acc, tile)                                                                        \
+/* tile: element (i,j) at i * across + j * along */
+#define LO_STAGE(acc, tile, across, along)                                                         \
   _Pragma("unroll") for (int i = 0; i < TM; i++) _Pragma("unroll") for (int j = 0; j < TN; j++)    \
-      (tile)[(ty + i * (BM / TM)) * BN + tx + j * COLUMNS] = acc[i][j];                            \
+      (tile)[(ty + i * (BM / TM)) * (across) + (tx + j * COLUMNS) * (along)] = acc[i][j];          \
   barrier(CLK_LOCAL_MEM_FENCE)
 
 LO_FN void lo_finish_tile(const lo_cl_epilogue *e, const lo_targets *t, __local const float *tile,

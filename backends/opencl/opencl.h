@@ -40,9 +40,12 @@ typedef enum lo_cl_source {
   LO_CL_PRODUCT_GPU, /* BM, BN, TM, TN, KIND */
   LO_CL_PRODUCT_SKINNY,
   LO_CL_PRODUCT_PLAIN,
-  LO_CL_BSR_CPU, /* as the dense ones */
-  LO_CL_BSR_GPU,
-  LO_CL_BSR_GRADIENT,
+  LO_CL_BSR_CPU,       /* NV, BACKWARD */
+  LO_CL_BSR_SKINNY,    /* ROWS */
+  LO_CL_BSR_GPU,       /* as the dense one; KIND: 16 * type of the samples + that of W */
+  LO_CL_BSR_WGRAD_CPU, /* NV, LANES */
+  LO_CL_BSR_WGRAD_GPU, /* as the dense one */
+  LO_CL_BSR_VALUES,
   LO_CL_SUM,
   LO_CL_MAP,
   LO_CL_OPTIMIZER,

@@ -1,23 +1,6 @@
 /* Copies op(A)'s rows or op(B)'s columns into panels for the products on CPU devices: WIDTH rows (columns)
  * of all of k, as f32, filled up with zeros. */
 
-/* Transposes VW vectors. (row, column), as one number of 2 log2(VW) bits, is rotated by one bit a turn. */
-LO_FN void lo_transpose(lo_vec *t) {
-#pragma unroll
-  for (int turn = 1; turn < VW; turn *= 2) {
-    lo_vec u[VW];
-#pragma unroll
-    for (int i = 0; i < VW / 2; i++) {
-      u[2 * i].even = t[i].lo;
-      u[2 * i].odd = t[i + VW / 2].lo;
-      u[2 * i + 1].even = t[i].hi;
-      u[2 * i + 1].odd = t[i + VW / 2].hi;
-    }
-#pragma unroll
-    for (int i = 0; i < VW; i++) t[i] = u[i];
-  }
-}
-
 /* VW rows from `row` on, at step `at` of k, to the panel (or, where panels are half as wide, the two) that
  * holds them. */
 LO_FN void lo_pack_store(__global float *to, const lo_cl_pack *p, long row, long at, lo_vec v) {

@@ -31,6 +31,7 @@ typedef struct lo_cl_epilogue {
   lo_cl_view c, bias, preact, residual, saved;
   LO_INT activation, derivative;
   LO_FLOAT slope, derivative_slope;
+  LO_INT features_by_row, reserved; /* a row of C is a feature, and has one bias */
 } lo_cl_epilogue;
 
 /* An operand of a product with its strides named by meaning: `across` from one of its m rows (or n
@@ -58,25 +59,48 @@ typedef struct lo_cl_pack {
   LO_LONG batch;    /* of the operand, of the first group */
 } lo_cl_pack;
 
-/* A block-sparse product: values [count, block, block], transposed into `packed` by CPU devices. */
+/* Y = X W^T or dX = dZ W with block-sparse W: outputs stand in lines of blocks, block rows forward
+ * and block columns backward. */
 typedef struct lo_cl_bsr {
   lo_cl_epilogue epilogue;
-  lo_cl_operand a;
-  LO_LONG packed;    /* offset in floats */
-  LO_LONG block_row; /* of the first group */
+  lo_cl_operand in; /* samples; on CPU devices panels of them, whose first is `first` */
+  lo_cl_operand w;  /* a block: across its line and along it, batch_stride from one to the next */
+  LO_LONG inputs, outputs; /* features */
+  LO_LONG width, depth;    /* of a block: across its line and along it */
+  LO_LONG first;           /* sample, of the first group */
+  LO_LONG pieces;          /* CPU: of outputs, those of a group */
+  LO_LONG gate;            /* offset of the gates, or -1 */
+  LO_INT backward, scaled;
 } lo_cl_bsr;
 
-/* Its gradients. beta's buffer and gate's: offset in elements, or -1 where there is none. */
+/* GPUs: where a step of a line, one of `depth` of a kept block, finds its operands; what W counts.
+ */
+typedef struct lo_cl_bsr_step {
+  LO_LONG x, w;
+  LO_FLOAT factor;
+  LO_INT present;
+} lo_cl_bsr_step;
+
+/* dW, by units: blocks that follow each other in a block row, as many as a tile's columns hold. */
 typedef struct lo_cl_bsr_gradient {
-  lo_cl_view dz, x, saved, to; /* to: the gradient */
-  lo_cl_scalar beta;
-  LO_LONG m, n, k;                          /* samples, rows and columns of W */
-  LO_LONG height, width, count, block_rows; /* of blocks; kept ones */
-  LO_LONG gate;
-  LO_INT transposed, activation;
-  LO_FLOAT slope;
-  LO_INT reserved;
+  lo_cl_epilogue epilogue; /* c: dW, LO_TYPE_NONE where only sums are wanted */
+  lo_cl_operand dz, x;     /* features; on CPU devices panels of a block's height and width */
+  LO_LONG m;               /* samples of this launch */
+  LO_LONG height, width, block_rows;    /* of blocks */
+  LO_LONG blocks, row_parts, col_parts; /* of a unit; tiles of one */
+  LO_LONG gate;                         /* offset of the gates, or -1 */
+  LO_LONG sums;                         /* offset of dZ^T X in floats, block by block, or -1 */
+  LO_INT begins, ends;                  /* whether this launch has the first samples, the last */
 } lo_cl_bsr_gradient;
+
+/* Values as f32 with scales and gates; the gradient of gates. */
+typedef struct lo_cl_bsr_values {
+  lo_cl_view dgate;
+  lo_cl_scalar beta;
+  LO_LONG area, gate;
+  LO_LONG at; /* offset in floats: of what is written; of dZ^T X */
+  LO_INT type, scaled;
+} lo_cl_bsr_values;
 
 /* Work on each element of views of one shape: an item takes item_cols columns of item_rows rows. */
 typedef struct lo_cl_shape {

@@ -49,6 +49,7 @@ LO_FN float lo_get(lo_in p, long i, int type) {
   case LO_TYPE_F32: return ((__global const float *)p)[i];
   case LO_TYPE_F16: return vload_half(i, (__global const half *)p);
   case LO_TYPE_BF16: return lo_from_bf16(((__global const ushort *)p)[i]);
+  case LO_TYPE_I8: return ((__global const char *)p)[i];
   default: return 0.0f;
   }
 }
@@ -68,6 +69,7 @@ LO_FN lo_vec lo_load_all(lo_in p, long i, int type) {
   case LO_TYPE_F16: return LO_LOAD_HALF((__global const half *)p + i);
   case LO_TYPE_BF16:
     return LO_AS(float)(LO_TO(uint)(LO_LOAD((__global const ushort *)p + i)) << 16);
+  case LO_TYPE_I8: return LO_TO(float)(LO_LOAD((__global const char *)p + i));
   default: return (lo_vec)(0.0f);
   }
 }

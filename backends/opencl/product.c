@@ -12,7 +12,6 @@ typedef struct lo_cl_product_kernel {
 } lo_cl_product_kernel;
 
 enum {
-  DEPTH = 16,
   PAD = 1,           /* as in loop_gpu.cl */
   GRID_LIMIT = 32768 /* groups along y and z: NVIDIA's limit is 65535 */
 };
@@ -148,7 +147,7 @@ static int64_t no_scratch(layerops_context *ctx, const lo_product *p) {
 }
 
 int64_t lo_cl_gpu_local(int64_t rows, int64_t cols) {
-  int64_t panels = DEPTH * (rows + PAD + cols + PAD), staged = rows * cols;
+  int64_t panels = LO_CL_GPU_DEPTH * (rows + PAD + cols + PAD), staged = rows * cols;
   return panels > staged ? panels : staged;
 }
 

@@ -27,6 +27,7 @@ lo_cl_epilogue lo_cl_epilogue_of(const lo_epilogue *e, const layerops_matrix *c)
 /* The arguments that epilogue.cl names LO_TARGETS. */
 void lo_cl_targets(lo_cl_launch *l, const lo_epilogue *e, const layerops_matrix *c);
 
+enum { LO_CL_GPU_DEPTH = 16 }; /* BK of loop_gpu.cl */
 /* Floats of local memory that loop_gpu.cl needs for tiles of rows x cols. */
 int64_t lo_cl_gpu_local(int64_t rows, int64_t cols);
 
@@ -37,6 +38,14 @@ layerops_status lo_cl_cpu_product(layerops_context *ctx, const lo_cl_plan *plan,
 /* Packs `batch` operands into panels of `width`. */
 layerops_status lo_cl_cpu_pack(layerops_context *ctx, int width, const layerops_matrix *m,
                                const lo_cl_pack *p, int64_t batch, lo_cl_region to);
+
+/* to = sums over the rows of x, or over its columns, + beta * to: sum.c. */
+int64_t lo_cl_sum_scratch(const layerops_matrix *x); /* of sum_columns: bytes */
+layerops_status lo_cl_sum_columns(layerops_context *ctx, const layerops_matrix *x,
+                                  const layerops_scalar *beta, const layerops_matrix *to,
+                                  lo_cl_region region);
+layerops_status lo_cl_sum_rows(layerops_context *ctx, const layerops_matrix *x,
+                               const layerops_scalar *beta, const layerops_matrix *to);
 
 /* One product's operands, with strides named by meaning. */
 lo_cl_operand lo_cl_operand_a(const lo_product *p);

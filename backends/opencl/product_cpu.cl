@@ -11,8 +11,9 @@ void product(__global const float *a, __global const float *b, LO_TARGETS, lo_cl
     lo_vec rC[MR][NV];
     float tile[MR * NR];
     LO_CLEAR(rC);
-#define LO_PACKED(i, l) pA[(l) * MR + (i)]
-    LO_MULTIPLY(rC, LO_PACKED, pB, depth)
+#define LO_A(i, l) pA[(l) * MR + (i)]
+#define LO_B(l, v) LO_LOAD(pB + (l) * NR + (v) * VW)
+    LO_MULTIPLY(rC, LO_A, LO_B, depth)
     LO_STAGE(rC, tile);
     lo_finish_tile(&p.epilogue, &targets, tile, p.batch + batch, p.row + row, p.a.count - row,
                    p.col + col, p.b.count - col);

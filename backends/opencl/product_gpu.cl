@@ -17,7 +17,7 @@ LO_KERNEL(THREADS) void product(lo_in a, lo_in b, LO_TARGETS, __local float *til
              depth - k);
     LO_MULTIPLY(rC, sA, sB);
   }
-  LO_STAGE(rC, tile);
+  LO_STAGE(rC, tile, BN, 1);
   lo_finish_tile(&p.epilogue, &targets, tile, p.batch + batch, row, p.a.count - row, p.col + col,
                  p.b.count - col);
 }

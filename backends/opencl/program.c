@@ -31,6 +31,9 @@ static const char product_cpu[] =
 static const char bsr_cpu[] =
 #include "backends/opencl/bsr_cpu.cl.inc"
     ;
+static const char transpose[] =
+#include "backends/opencl/transpose.cl.inc"
+    ;
 static const char pack[] =
 #include "backends/opencl/pack.cl.inc"
     ;
@@ -40,11 +43,23 @@ static const char loop_gpu[] =
 static const char product_gpu[] =
 #include "backends/opencl/product_gpu.cl.inc"
     ;
+static const char bsr_skinny[] =
+#include "backends/opencl/bsr_skinny.cl.inc"
+    ;
 static const char bsr_gpu[] =
 #include "backends/opencl/bsr_gpu.cl.inc"
     ;
-static const char bsr_gradient[] =
-#include "backends/opencl/bsr_gradient.cl.inc"
+static const char bsr[] =
+#include "backends/opencl/bsr.cl.inc"
+    ;
+static const char bsr_wgrad_cpu[] =
+#include "backends/opencl/bsr_wgrad_cpu.cl.inc"
+    ;
+static const char bsr_wgrad_gpu[] =
+#include "backends/opencl/bsr_wgrad_gpu.cl.inc"
+    ;
+static const char bsr_values[] =
+#include "backends/opencl/bsr_values.cl.inc"
     ;
 static const char product_plain[] =
 #include "backends/opencl/product_plain.cl.inc"
@@ -73,19 +88,25 @@ static const char move[] =
 
 /* What a source is made of beside codes, params and prelude, and how its numbers are called. */
 static const struct {
-  const char *part[4];
+  const char *part[5];
   const char *options;
 } sources[LO_CL_SOURCE_COUNT] = {
-    [LO_CL_PACK] = {{pack}, "-DWIDTH=%d"},
+    [LO_CL_PACK] = {{transpose, pack}, "-DWIDTH=%d"},
     [LO_CL_PRODUCT_CPU] = {{activation, epilogue, loop_cpu, product_cpu}, "-DNV=%d"},
     [LO_CL_PRODUCT_GPU] = {{activation, epilogue, loop_gpu, product_gpu},
                            "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
     [LO_CL_PRODUCT_SKINNY] = {{activation, epilogue, product_skinny}, ""},
     [LO_CL_PRODUCT_PLAIN] = {{activation, epilogue, product_plain}, ""},
-    [LO_CL_BSR_CPU] = {{activation, epilogue, loop_cpu, bsr_cpu}, "-DNV=%d"},
+    [LO_CL_BSR_CPU] = {{activation, epilogue, loop_cpu, transpose, bsr_cpu},
+                       "-DNV=%d -DBACKWARD=%d"},
+    [LO_CL_BSR_SKINNY] = {{activation, epilogue, bsr_skinny}, "-DROWS=%d"},
     [LO_CL_BSR_GPU] = {{activation, epilogue, loop_gpu, bsr_gpu},
                        "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
-    [LO_CL_BSR_GRADIENT] = {{activation, bsr_gradient}, ""},
+    [LO_CL_BSR_WGRAD_CPU] = {{activation, epilogue, loop_cpu, bsr, bsr_wgrad_cpu},
+                             "-DNV=%d -DLANES=%d"},
+    [LO_CL_BSR_WGRAD_GPU] = {{activation, epilogue, loop_gpu, bsr, bsr_wgrad_gpu},
+                             "-DBM=%d -DBN=%d -DTM=%d -DTN=%d -DKIND=%d"},
+    [LO_CL_BSR_VALUES] = {{bsr_values}, ""},
     [LO_CL_SUM] = {{sum}, ""},
     [LO_CL_MAP] = {{activation, shape, map}, ""},
     [LO_CL_OPTIMIZER] = {{shape, optimizer}, ""},
@@ -98,7 +119,7 @@ static const struct {
 static size_t compose(lo_cl_source source, char *to, size_t size) {
   const char *const *part = sources[source].part;
   size_t used = 0;
-  const char *all[] = {codes, params, prelude, part[0], part[1], part[2], part[3]};
+  const char *all[] = {codes, params, prelude, part[0], part[1], part[2], part[3], part[4]};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (!all[i]) continue;
     bool vectors = all[i] == activation;

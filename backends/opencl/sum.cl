@@ -22,6 +22,19 @@ void chunks(__global const float *scratch, lo_out to, __global const float *beta
   lo_store(to, p.to.offset + j, p.to.type, count, sum);
 }
 
+/* A group has a row. */
+LO_KERNEL(GROUP)
+void rows(lo_in x, lo_out to, __global const float *beta, __local float *lanes, lo_cl_sum p) {
+  const long i = get_group_id(0), from = p.x.offset + i * p.x.stride, at = p.to.offset + i;
+  const float old = lo_read_scalar(beta, p.beta);
+  lo_vec sum = (lo_vec)(0.0f);
+  for (long j = get_local_id(0) * VW; j < p.cols; j += GROUP * VW)
+    sum += lo_load(x, from + j, p.x.type, p.cols - j, 0.0f);
+  const float all = lo_group_sum(lo_lanes_sum(sum), lanes);
+  if (get_local_id(0) == 0)
+    lo_put(to, at, p.to.type, old == 0.0f ? all : all + old * lo_get(to, at, p.to.type));
+}
+
 /* One group: item l of GROUP takes every GROUP-th vector, then the items are summed as a tree. */
 LO_KERNEL(GROUP) void total(__global const float *scratch, lo_out to, __local float *lanes, lo_cl_total p) {
   const int item = get_local_id(0);
