@@ -17,57 +17,58 @@ typedef struct lo_cu_bsr_simt {
   const int *start, *index, *place; /* the lists; place: where turned */
   const float *gate, *scales;       /* a number a block, or NULL */
   lo_i64 m, n, k;                   /* samples; features of Y, and of X */
-  lo_i64 tile0, tiles_m, tiles_n;
-  lo_i64 band;                   /* rows of tiles that are walked together */
-  int n_log2, k_log2;            /* sides of blocks, along n and k */
-  int width_log2;                /* a block's width */
-  int parts_log2;                /* tiles along n of a line */
+  unsigned tiles_m, tiles_n;
+  unsigned band;      /* rows of tiles that are walked together */
+  int n_log2, k_log2; /* sides of blocks, along n and k */
+  int width_log2;     /* a block's width */
+  int parts_log2;     /* tiles along n of a line */
   int w_type, turned, features;
   lo_cu_epilogue e;
 } lo_cu_bsr_simt;
 
-/* Their tiles, of samples by features: as LO_CU_TILES, with SLICES of a tile's steps. Those in
- * slices take any blocks whose side along n is BN at least.
- * X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS) */
+/* Their tiles, of samples by features: as LO_CU_TILES, with the steps of a tile in SLICES. BK
+ * divides blocks' sides along k, BN those along n. X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)
+ */
 #define LO_CU_BSR_LINES(X)                                                                         \
-  X(128, 128, 8, 16, 8, 8, 1, 2)                                                                   \
-  X(128, 64, 8, 8, 8, 8, 1, 3)                                                                     \
-  X(128, 32, 8, 8, 8, 4, 1, 6)                                                                     \
-  X(128, 16, 8, 8, 4, 4, 1, 8)                                                                     \
-  X(128, 8, 8, 8, 4, 2, 1, 16)                                                                     \
-  X(16, 32, 8, 4, 4, 8, 8, 2)                                                                      \
-  X(32, 32, 8, 8, 4, 8, 8, 2)                                                                      \
-  X(32, 16, 8, 4, 4, 4, 8, 2)                                                                      \
-  X(64, 8, 8, 4, 4, 2, 4, 4)
+  X(128x128, 128, 128, 8, 16, 8, 8, 1, 2)                                                          \
+  X(128x64, 128, 64, 16, 8, 8, 8, 1, 3)                                                            \
+  X(128x32, 128, 32, 16, 8, 4, 8, 1, 4)                                                            \
+  X(128x32_k8, 128, 32, 8, 8, 8, 4, 1, 6)                                                          \
+  X(128x16, 128, 16, 16, 8, 4, 4, 1, 7)                                                            \
+  X(128x8, 128, 8, 8, 8, 4, 2, 1, 14)                                                              \
+  X(16x32, 16, 32, 16, 4, 4, 8, 8, 2)                                                              \
+  X(32x32, 32, 32, 16, 8, 4, 8, 8, 2)                                                              \
+  X(32x16, 32, 16, 16, 4, 4, 4, 8, 2)                                                              \
+  X(64x8, 64, 8, 8, 4, 4, 2, 8, 2)
 
 /* The gradients of values and gates: tiles of a block row's height by several of its kept blocks,
  * side by side; or of a part of a block. */
 typedef struct lo_cu_bsr_values {
-  lo_cu_view dz, x;                   /* as lo_cu_bsr_simt's */
-  lo_cu_view values, to;              /* to: dW, or absent */
-  const int *start, *column;          /* kept blocks by rows */
-  const float *gate;                  /* or NULL */
-  float *parts;                       /* of each block's dgate, one for each tile; or NULL */
+  lo_cu_view dz, x;          /* as lo_cu_bsr_simt's */
+  lo_cu_view values, to;     /* to: dW, or absent */
+  const int *start, *column; /* kept blocks by rows */
+  const float *gate;         /* or NULL */
+  float *parts;              /* of each block's dgate, one for each tile; or NULL */
   lo_cu_scalar beta;
-  lo_i64 m, n, k, lines;              /* samples; rows and columns of W; block rows */
-  lo_i64 tile0;
+  lo_i64 m, n, k; /* samples; rows and columns of W */
+  unsigned lines; /* block rows */
   int height_log2, width_log2;
-  int down_log2, across_log2;         /* tiles of a block */
+  int down_log2, across_log2; /* tiles of a block */
   int features;
 } lo_cu_bsr_values;
 
-/* X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS) */
+/* X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS) */
 #define LO_CU_BSR_VALUES(X)                                                                        \
-  X(128, 128, 8, 16, 8, 8, 1, 2)                                                                   \
-  X(64, 128, 8, 8, 8, 8, 1, 3)                                                                     \
-  X(32, 128, 8, 8, 8, 8, 1, 6)                                                                     \
-  X(16, 128, 8, 4, 8, 8, 1, 8)                                                                     \
-  X(8, 128, 8, 4, 8, 16, 1, 12)                                                                    \
-  X(32, 32, 8, 8, 4, 8, 8, 2)                                                                      \
-  X(16, 32, 8, 4, 4, 8, 8, 2)                                                                      \
-  X(8, 64, 8, 4, 4, 16, 4, 4)
+  X(128x128, 128, 128, 8, 16, 8, 8, 1, 2)                                                          \
+  X(64x128, 64, 128, 8, 8, 8, 8, 1, 3)                                                             \
+  X(32x128, 32, 128, 8, 4, 8, 8, 1, 5)                                                             \
+  X(16x128, 16, 128, 8, 4, 8, 8, 1, 8)                                                             \
+  X(8x128, 8, 128, 8, 4, 8, 16, 1, 12)                                                             \
+  X(32x32, 32, 32, 16, 8, 4, 8, 8, 2)                                                              \
+  X(16x32, 16, 32, 16, 4, 4, 8, 8, 2)                                                              \
+  X(8x64, 8, 64, 8, 4, 4, 16, 8, 2)
 
-/* The end of dgate: the parts of a block in their order. And dbias of features by row. */
+/* Sums of rows: the parts of dgate; dbias of features by row. */
 typedef struct lo_cu_bsr_sums {
   lo_cu_view x, y;
   lo_cu_scalar beta;

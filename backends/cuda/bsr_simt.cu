@@ -31,50 +31,49 @@ template <class T, int SLICES> struct line_steps {
   lo_bsr_loader<T::BM, T::BK, T::PA, T::THREADS> x;
   lo_bsr_loader<T::BN, T::BK, T::PB, T::THREADS> w;
   kept_block now, then;
-  int at, end;      /* the block's place in the list, and where the line ends */
-  int sub;     /* where in the block's k */
+  int at, end;  /* the block's place in the list, and where the line ends */
+  int sub;      /* where in the block's k */
   float factor; /* of what was fetched */
-  int mine, steps, whole;
+  int steps, whole;
 
   /* row0: the first sample; part: of the features of the line the first. */
-  __device__ __forceinline__ line_steps(const lo_cu_bsr_simt &params, lo_i64 row0, lo_i64 line,
+  __device__ __forceinline__ line_steps(const lo_cu_bsr_simt &params, lo_i64 row0, int line,
                                         int part, int slice, int thread)
-      : p(params),
-        x(thread, !params.features, params.x.type, params.x.stride, params.m - row0),
+      : p(params), x(thread, !params.features, params.x.type, params.x.stride, params.m - row0),
         w(thread, !params.turned, params.w_type, 1 << params.width_log2, T::BN), now(), then() {
     int width = 1 << p.width_log2, begin = p.start[line];
+    end = p.start[line + 1];
     lo_i64 x_first = row0 * (p.features ? 1 : p.x.stride);
     x.begin((const char *)p.x.p + (x_first << x.shift), p.x.stride);
     w.begin((const char *)p.w + ((lo_i64)part * (p.turned ? 1 : width) << w.shift), width);
-    end = p.start[line + 1];
-    lo_share share = lo_share_of<SLICES>((int)(((lo_i64)(end - begin) << p.k_log2) / T::BK), slice);
+    int all = (int)(((lo_i64)(end - begin) << p.k_log2) / T::BK);
+    lo_share share = lo_share_of<SLICES>(all, slice);
     int first = share.first * T::BK;
-    mine = share.mine;
-    steps = share.each;
+    steps = share.count;
+    whole = 0;
     at = begin + (first >> p.k_log2);
     sub = first & ((1 << p.k_log2) - 1);
-    if (mine) now = block_at(p, at);
-    if (mine && at + 1 < end) then = block_at(p, at + 1);
-    whole = 0;
-    if (SLICES == 1 && mine && p.x.vector && !p.gate && row0 + T::BM <= p.m)
-      whole = steps - ragged_steps();
+    if (!steps) return;
+    now = block_at(p, at);
+    if (at + 1 < end) then = block_at(p, at + 1);
+    if (p.x.vector && !p.gate && row0 + T::BM <= p.m)
+      whole = steps - (share.first + steps == all ? ragged_steps() : 0);
   }
   /* Those of the last block, where it stands out of W. */
   __device__ __forceinline__ int ragged_steps() const {
     int side = 1 << p.k_log2;
-    return (p.k & (side - 1)) && ((lo_i64)(p.index[end - 1] + 1) << p.k_log2) > p.k ? side / T::BK
-                                                                                     : 0;
+    if (!(p.k & (side - 1)) || ((lo_i64)(p.index[end - 1] + 1) << p.k_log2) <= p.k) return 0;
+    return side / T::BK;
   }
   template <bool WHOLE> __device__ __forceinline__ void fetch() {
     lo_i64 k = ((lo_i64)now.index << p.k_log2) + sub;
-    int left = mine > 0 && now.counts ? lo_left(p.k, k, T::BK) : 0;
+    int left = now.counts ? lo_left(p.k, k, T::BK) : 0;
     lo_i64 block = (lo_i64)now.place << (p.n_log2 + p.k_log2 + w.shift);
     factor = now.factor;
     x.template fetch<WHOLE>(k * x.k_stride, left, p.x.vector);
     w.template fetch<WHOLE>(block + sub * w.k_stride, left > 0 ? T::BK : 0, true);
   }
   __device__ __forceinline__ void next() {
-    mine--;
     sub += T::BK;
     if (!(sub >> p.k_log2)) return;
     sub = 0;
@@ -93,9 +92,9 @@ template <class T, int SLICES> struct line_steps {
 
 /* Bands of rows of tiles are walked column by column, so that what X has in them stays in the
  * second-level cache. */
-LO_FN void tile_at(const lo_cu_bsr_simt &p, lo_i64 tile, lo_i64 &tm, lo_i64 &tn) {
-  lo_i64 band = tile / (p.band * p.tiles_n), rest = tile - band * p.band * p.tiles_n;
-  lo_i64 left = p.tiles_m - band * p.band, height = left < p.band ? left : p.band;
+LO_FN void tile_at(const lo_cu_bsr_simt &p, unsigned tile, unsigned &tm, unsigned &tn) {
+  unsigned band = tile / (p.band * p.tiles_n), rest = tile - band * p.band * p.tiles_n;
+  unsigned left = p.tiles_m - band * p.band, height = left < p.band ? left : p.band;
   tn = rest / height;
   tm = band * p.band + rest - tn * height;
 }
@@ -108,29 +107,28 @@ __global__ void __launch_bounds__(SLICES *T::THREADS, BLOCKS)
   __shared__ __align__(16) lo_tile_columns<T::BN, false> columns;
   static_assert(SLICES * T::THREADS >= T::BN, "a thread for each column");
   int slice = SLICES > 1 ? threadIdx.x / T::THREADS : 0, thread = threadIdx.x - slice * T::THREADS;
-  lo_i64 tm, tn;
-  tile_at(p, p.tile0 + blockIdx.x, tm, tn);
-  lo_i64 line = tn >> p.parts_log2, row0 = tm * T::BM;
-  int part = (int)(tn - (line << p.parts_log2)) * T::BN;
-  lo_i64 col0 = (line << p.n_log2) + part;
+  unsigned tm, tn;
+  tile_at(p, blockIdx.x, tm, tn);
+  int line = (int)(tn >> p.parts_log2), part = (int)(tn & ((1u << p.parts_log2) - 1)) * T::BN;
+  lo_i64 row0 = (lo_i64)tm * T::BM, col0 = ((lo_i64)line << p.n_log2) + part;
   columns.stage(p.e, col0, lo_left(p.n, col0, T::BN));
   line_steps<T, SLICES> it(p, row0, line, part, slice, thread);
   if (lo_scalar_float(p.e.alpha) == 0.0f) it.steps = 0;
   lo_bsr_core<T> core(slice);
-  lo_main_loop(core, shared + slice * T::WORDS, it);
+  lo_bsr_loop<T, SLICES>(core, shared, slice, it);
   lo_lead();
   lo_ending end = lo_ending_of(p.e, 0, false);
   if (p.features) {
     float acc[T::TN][T::TM];
     lo_flip<T>(acc, core.acc);
-    lo_collect<lo_flipped<T>, SLICES>(acc, shared, slice, lo_flip<T>(core.at),
-                                      [&](int c, int r, float4 quad) {
-      float bias = columns.template at<1>(c).bias[0];
-      lo_columns<4> same = {{bias, bias, bias, bias}};
-      lo_i64 row = row0 + r;
-      if (row < p.m && col0 + c < p.n)
-        lo_finish_quad(end, same, quad, col0 + c, row, lo_quad_count(p.m, row));
-    });
+    lo_collect<lo_flipped<T>, SLICES>(
+        acc, shared, slice, lo_flip<T>(core.at), [&](int c, int r, float4 quad) {
+          float bias = columns.template at<1>(c).bias[0];
+          lo_columns<4> same = {{bias, bias, bias, bias}};
+          lo_i64 row = row0 + r;
+          if (row < p.m && col0 + c < p.n)
+            lo_finish_quad(end, same, quad, col0 + c, row, lo_quad_count(p.m, row));
+        });
   } else {
     lo_collect<T, SLICES>(core.acc, shared, slice, core.at, [&](int r, int c, float4 quad) {
       lo_i64 row = row0 + r, col = col0 + c;
@@ -145,7 +143,7 @@ int lo_cu_run_bsr_lines(int tile, const lo_cu_bsr_simt *p, lo_cu_grid grid, void
     const void *kernel;
     unsigned threads;
   } kernels[] = {
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
   {(const void *)line_kernel<lo_tile<BM, BN, BK, TM, TN, LX>, SLICES, BLOCKS>,                     \
    SLICES * lo_tile<BM, BN, BK, TM, TN, LX>::THREADS},
       LO_CU_BSR_LINES(X)

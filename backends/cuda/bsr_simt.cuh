@@ -1,8 +1,8 @@
 /* Block-sparse products on ordinary cores, in f32 whatever the types: the loop of gemm_simt.cuh,
  * with loaders that know of types, layouts, gates and the edges of W.
  *
- * Where tiles are few, or short, SLICES groups of a block's threads share out the steps of a tile,
- * each with stages of its own; they go in step, and their sums are added in their order. */
+ * Where tiles are few, or short, SLICES warps of a block share out the steps of a tile: each has a
+ * stage of its own, which it meets nobody at, and their sums are added in their order. */
 #ifndef LO_CUDA_BSR_SIMT_CUH
 #define LO_CUDA_BSR_SIMT_CUH
 
@@ -32,8 +32,7 @@ LO_FN float4 lo_wide(float4 q, int type) {
   if (type == LO_TYPE_I8)
     return make_float4((float)(signed char)word, (float)(signed char)(word >> 8),
                        (float)(signed char)(word >> 16), (float)(word >> 24));
-  return lo_from_16x4(make_uint2(__float_as_uint(q.x), __float_as_uint(q.y)),
-                      type == LO_TYPE_BF16);
+  return lo_from_16x4(make_uint2(__float_as_uint(q.x), __float_as_uint(q.y)), type == LO_TYPE_BF16);
 }
 
 /* ---- Brings BK x EXTENT elements of an operand to shared memory. A thread's quads lie along
@@ -48,17 +47,18 @@ template <int EXTENT, int BK, int PITCH, int THREADS, bool GATHER = false> struc
   static_assert(STEP >= 1 && STEP_K >= 1, "a thread's quads stand below each other");
 
   bool k_inner;
-  int type, shift;                 /* shift: the logarithm of an element's bytes */
-  int outer, inner;                /* of the first quad */
-  int extent_left;                 /* of the extent what is there */
-  lo_i64 k_stride, line;           /* bytes from one k, and one load, to the next */
+  int type, shift;                   /* shift: the logarithm of an element's bytes */
+  int outer, inner;                  /* of the first quad */
+  int extent_left;                   /* of the extent what is there */
+  lo_i64 k_stride, line;             /* bytes from one k, and one load, to the next */
   const char *p[GATHER ? LOADS : 1]; /* at k = 0; gathered, NULL where nothing is */
   float4 raw[LOADS];
 
   __device__ __forceinline__ lo_bsr_loader(int thread, bool k_inner_, int type_, lo_i64 stride,
                                            lo_i64 left)
-      : k_inner(k_inner_), type(type_),
-        shift(type_ == LO_TYPE_F32 ? 2 : type_ == LO_TYPE_I8 ? 0 : 1),
+      : k_inner(k_inner_), type(type_), shift(type_ == LO_TYPE_F32  ? 2
+                                              : type_ == LO_TYPE_I8 ? 0
+                                                                    : 1),
         outer(k_inner_ ? thread / (BK / 4) : thread / (EXTENT / 4)),
         inner(k_inner_ ? thread % (BK / 4) * 4 : thread % (EXTENT / 4) * 4),
         extent_left(left < EXTENT ? (int)left : EXTENT), k_stride((k_inner_ ? 1 : stride) << shift),
@@ -158,15 +158,17 @@ template <class T> LO_FN lo_place<lo_flipped<T>> lo_flip(const lo_place<T> &at) 
   return to;
 }
 
-/* Words of shared memory: the stages of all slices, and then their sums. */
+/* Words of shared memory: the stages, and then the sums. */
 template <class T, int SLICES>
-constexpr int lo_bsr_words = SLICES * (SLICES > 1 && T::BM * T::BN > T::WORDS ? T::BM * T::BN
-                                                                              : T::WORDS);
+constexpr int lo_bsr_words = SLICES == 1
+                                 ? T::WORDS
+                                 : SLICES *(T::BM *T::BN > T::STAGE ? T::BM * T::BN : T::STAGE);
 
 template <class T, int SLICES, class Each>
 LO_FN void lo_collect_slices(const float (&acc)[T::TM][T::TN], float *shared, int slice,
                              const lo_place<T> &at, Each each) {
   constexpr int WORDS = T::BM * T::BN;
+  __syncthreads(); /* until no stage is read any more */
 #pragma unroll
   for (int i = 0; i < T::TM; i++)
 #pragma unroll
@@ -194,21 +196,60 @@ LO_FN void lo_collect(const float (&acc)[T::TM][T::TN], float *shared, int slice
     lo_drain<T>(acc, shared, at, each);
 }
 
-/* The core of a slice: its place is counted from the slice's first thread. */
+/* ---- The loop of a slice. Its place is counted from its first thread. */
 template <class T> struct lo_bsr_core : lo_simt_core<float, T> {
   __device__ __forceinline__ lo_bsr_core(int slice) {
     this->at.row -= slice * T::BM;
     this->at.ty -= slice * T::THREAD_ROWS;
   }
+  __device__ __forceinline__ void multiply_stage(const float *stage) {
+    this->load(stage, 0);
+#pragma unroll
+    for (int k = 0; k < T::BK; k++) {
+      if (k + 1 < T::BK) this->load(stage, k + 1);
+      lo_simt_core<float, T>::multiply(k);
+    }
+  }
 };
+
+template <class Iterator> LO_FN void lo_fetch_step(Iterator &it, int s) {
+  if (s < it.whole)
+    it.template fetch<true>();
+  else
+    it.template fetch<false>();
+}
+/* While one step is multiplied the next is on its way in registers. */
+template <class T, class Iterator>
+LO_FN void lo_slice_loop(lo_bsr_core<T> &core, float *stage, Iterator &it) {
+  static_assert(T::THREADS == 32, "a slice is a warp");
+  if (it.steps > 0) lo_fetch_step(it, 0);
+#pragma unroll 1
+  for (int s = 0; s < it.steps; s++) {
+    it.store(stage);
+    __syncwarp();
+    if (s + 1 < it.steps) {
+      it.next();
+      lo_fetch_step(it, s + 1);
+    }
+    core.multiply_stage(stage);
+    __syncwarp();
+  }
+}
+template <class T, int SLICES, class Iterator>
+LO_FN void lo_bsr_loop(lo_bsr_core<T> &core, float *shared, int slice, Iterator &it) {
+  if constexpr (SLICES > 1)
+    lo_slice_loop<T>(core, shared + slice * T::STAGE, it);
+  else
+    lo_main_loop(core, shared, it);
+}
 
 /* Of `steps` steps those of a slice, which are neighbours. */
 typedef struct lo_share {
-  int first, mine, each;
+  int first, count;
 } lo_share;
 template <int SLICES> LO_FN lo_share lo_share_of(int steps, int slice) {
   int each = (steps + SLICES - 1) / SLICES, first = slice * each, left = steps - first;
-  return {first, left < 0 ? 0 : left < each ? left : each, each};
+  return {first, left < 0 ? 0 : left < each ? left : each};
 }
 
 #endif

@@ -14,12 +14,11 @@ typedef struct tile_place {
   int row, first, count; /* first, count: the line's kept blocks */
 } tile_place;
 
-template <class T> LO_FN tile_place place_of(const lo_cu_bsr_values &p, lo_i64 tile) {
-  lo_i64 upper = tile / p.lines, line = tile - upper * p.lines;
-  lo_i64 group = upper >> p.down_log2;
+template <class T> LO_FN tile_place place_of(const lo_cu_bsr_values &p, unsigned tile) {
+  unsigned upper = tile / p.lines, line = tile - upper * p.lines;
+  unsigned group = upper >> p.down_log2, down = upper & ((1u << p.down_log2) - 1);
   int first = p.start[line];
-  return {line, group * T::BN, (int)(upper - (group << p.down_log2)) * T::BM, first,
-          p.start[line + 1] - first};
+  return {line, (lo_i64)group * T::BN, (int)down * T::BM, first, p.start[line + 1] - first};
 }
 
 /* Steps through the samples, BK at a time. */
@@ -27,13 +26,13 @@ template <class T, int SLICES> struct sample_steps {
   const lo_cu_bsr_values &p;
   lo_bsr_loader<T::BM, T::BK, T::PA, T::THREADS> z;
   lo_bsr_loader<T::BN, T::BK, T::PB, T::THREADS, true> x;
-  lo_i64 sample, stop; /* of the slice */
+  lo_i64 sample;
   int steps, whole;
 
   __device__ __forceinline__ sample_steps(const lo_cu_bsr_values &params, const tile_place &at,
                                           int slice, int thread)
-      : p(params), z(thread, p.features, p.dz.type, p.dz.stride,
-                     p.n - (at.line << p.height_log2) - at.row),
+      : p(params),
+        z(thread, p.features, p.dz.type, p.dz.stride, p.n - (at.line << p.height_log2) - at.row),
         x(thread, p.features, p.x.type, p.x.stride, T::BN) {
     lo_i64 first = (at.line << p.height_log2) + at.row;
     z.begin((const char *)p.dz.p + (first * (p.features ? p.dz.stride : 1) << z.shift),
@@ -41,10 +40,8 @@ template <class T, int SLICES> struct sample_steps {
     x.gather(p.x.stride, [&](int i) { return line_of(at, i); });
     lo_share share = lo_share_of<SLICES>((int)((p.m + T::BK - 1) / T::BK), slice);
     sample = (lo_i64)share.first * T::BK;
-    stop = sample + (lo_i64)share.mine * T::BK;
-    if (stop > p.m) stop = p.m;
-    steps = share.each;
-    whole = SLICES == 1 && is_whole(at, first) ? (int)(p.m / T::BK) : 0;
+    steps = share.count;
+    whole = is_whole(at, first) ? steps - (sample + (lo_i64)steps * T::BK > p.m) : 0;
   }
   /* The feature of X that an output's column stands for. Behind the last block the last one is
    * read once more. */
@@ -66,7 +63,7 @@ template <class T, int SLICES> struct sample_steps {
            (!(p.k & ((1 << p.width_log2) - 1)) || feature_of(at, T::BN - 1) < p.k);
   }
   template <bool WHOLE> __device__ __forceinline__ void fetch() {
-    int left = lo_left(stop, sample, T::BK);
+    int left = lo_left(p.m, sample, T::BK);
     z.template fetch<WHOLE>(sample * z.k_stride, left, p.dz.vector);
     x.template fetch<WHOLE>(sample * x.k_stride, left, p.x.vector);
   }
@@ -128,12 +125,12 @@ __global__ void __launch_bounds__(SLICES *T::THREADS, BLOCKS)
     values_kernel(const __grid_constant__ lo_cu_bsr_values p) {
   lo_follow();
   __shared__ __align__(128) float shared[lo_bsr_words<T, SLICES>];
-  tile_place at = place_of<T>(p, p.tile0 + blockIdx.x);
+  tile_place at = place_of<T>(p, blockIdx.x);
   if (at.column >> p.width_log2 >= at.count) return;
   int slice = SLICES > 1 ? threadIdx.x / T::THREADS : 0, thread = threadIdx.x - slice * T::THREADS;
   sample_steps<T, SLICES> it(p, at, slice, thread);
   lo_bsr_core<T> core(slice);
-  lo_main_loop(core, shared + slice * T::WORDS, it);
+  lo_bsr_loop<T, SLICES>(core, shared, slice, it);
   lo_lead();
   float beta = lo_scalar_float(p.beta), gates = 0;
   lo_collect<T, SLICES>(core.acc, shared, slice, core.at, [&](int r, int c, float4 quad) {
@@ -152,7 +149,7 @@ int lo_cu_run_bsr_values(int tile, const lo_cu_bsr_values *p, lo_cu_grid grid, v
     const void *kernel;
     unsigned threads;
   } kernels[] = {
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
   {(const void *)values_kernel<lo_tile<BM, BN, BK, TM, TN, LX>, SLICES, BLOCKS>,                   \
    SLICES * lo_tile<BM, BN, BK, TM, TN, LX>::THREADS},
       LO_CU_BSR_VALUES(X)

@@ -12,7 +12,7 @@ typedef struct lo_cuda_bsr_product {
   bool turned;
   layerops_matrix x, y;
   lo_epilogue epilogue;
-  const char *what; /* the operation */
+  const char *what;     /* the operation */
   layerops_matrix gate; /* absent: all blocks count once */
   bool features;
 } lo_cuda_bsr_product;

@@ -6,13 +6,13 @@
 #include "backends/cuda/plan.h"
 #include "common/bsr.h"
 
-typedef struct tile {
-  int bm, bn, slices;
-} tile;
+typedef struct tile_shape {
+  int bm, bn, bk, slices;
+} tile_shape;
 
 typedef struct kernel {
   lo_kernel base;
-  tile t;
+  tile_shape t;
 } kernel;
 
 static int log2_of(int64_t power) {
@@ -25,6 +25,11 @@ static layerops_status no_kernel(layerops_context *ctx, const layerops_bsr *w, c
                  "\"%s\"",
                  what, layerops_type_name(w->type), (long long)w->height, (long long)w->width,
                  lo_cuda(ctx)->forced);
+}
+
+static layerops_status too_many(const layerops_bsr *w, int64_t m, const char *what) {
+  return lo_fail(LAYEROPS_ERROR_OVERFLOW, "%s: %lld samples are too many for %lld x %lld weights",
+                 what, (long long)m, (long long)w->rows, (long long)w->cols);
 }
 
 /* Tiles in slices take what whole ones leave: few tiles, or few samples. */
@@ -51,28 +56,29 @@ static line_problem line_problem_of(const lo_cuda_bsr_product *p) {
                         .k_side = p->turned ? w->height : w->width};
 }
 
-static int64_t line_tiles(const line_problem *q, const tile *t) {
+static int64_t line_tiles(const line_problem *q, const tile_shape *t) {
   return lo_ceil_div(q->m, t->bm) * q->lines * (q->n_side / t->bn);
 }
 
 static const char *refuse_line(layerops_context *ctx, const line_problem *q, const char *name,
-                               const tile *t) {
+                               const tile_shape *t) {
   const char *reason = lo_cuda_shut_out(ctx, name);
   if (reason) return reason;
-  if (q->n_side < t->bn) return "blocks are smaller";
-  if (t->slices == 1) return refuse_whole(ctx, line_tiles(q, t), q->n_side < 2 * t->bn);
+  if (q->n_side < t->bn || q->k_side < t->bk) return "blocks are smaller";
+  if (t->slices == 1)
+    return refuse_whole(ctx, line_tiles(q, t), q->n_side < 2 * t->bn || q->k_side < 16);
   return t->bm < 32 && q->m > t->bm && !*lo_cuda(ctx)->forced ? "so many samples" : NULL;
 }
 
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
-  static const char *refuse_line_##BM##x##BN(layerops_context *ctx, const void *q) {               \
-    return refuse_line(ctx, q, "bsr_simt_" #BM "x" #BN, &(tile){BM, BN, SLICES});                  \
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
+  static const char *refuse_line_##NAME(layerops_context *ctx, const void *q) {                    \
+    return refuse_line(ctx, q, "bsr_simt_" #NAME, &(tile_shape){BM, BN, BK, SLICES});              \
   }
 LO_CU_BSR_LINES(X)
 #undef X
 static const kernel line_kernels[] = {
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
-  {{"bsr_simt_" #BM "x" #BN, refuse_line_##BM##x##BN}, {BM, BN, SLICES}},
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
+  {{"bsr_simt_" #NAME, refuse_line_##NAME}, {BM, BN, BK, SLICES}},
     LO_CU_BSR_LINES(X)
 #undef X
 };
@@ -80,13 +86,14 @@ static const kernel line_kernels[] = {
 /* Rows of tiles that are walked together: what X has in them is half of what the second-level cache
  * of a large device holds, or all of a small one's. */
 enum { BAND_BYTES = 16 << 20 };
-static int64_t band_of(const line_problem *q, const lo_cuda_bsr_product *p, const tile *t) {
+static unsigned band_of(const line_problem *q, const lo_cuda_bsr_product *p, const tile_shape *t) {
   const int64_t row = t->bm * q->k * (int64_t)lo_type_bytes(p->x.type);
-  return row >= BAND_BYTES || !row ? 1 : BAND_BYTES / row;
+  const int64_t band = row ? BAND_BYTES / row : 1, all = lo_ceil_div(q->m, t->bm);
+  return (unsigned)(band < 1 ? 1 : band < all ? band : all);
 }
 
 static lo_cu_bsr_simt line_params(const lo_cuda_bsr_product *p, const line_problem *q,
-                                  const tile *t) {
+                                  const tile_shape *t) {
   const layerops_bsr *w = p->w;
   lo_cu_bsr_simt out = {.x = lo_cuda_view(&p->x),
                         .w = w->values->native,
@@ -99,8 +106,8 @@ static lo_cu_bsr_simt line_params(const lo_cuda_bsr_product *p, const line_probl
                         .m = q->m,
                         .n = q->n,
                         .k = q->k,
-                        .tiles_m = lo_ceil_div(q->m, t->bm),
-                        .tiles_n = q->lines * (q->n_side / t->bn),
+                        .tiles_m = (unsigned)lo_ceil_div(q->m, t->bm),
+                        .tiles_n = (unsigned)(q->lines * (q->n_side / t->bn)),
                         .band = band_of(q, p, t),
                         .n_log2 = log2_of(q->n_side),
                         .k_log2 = log2_of(q->k_side),
@@ -116,34 +123,29 @@ layerops_status lo_cuda_bsr_simt(layerops_context *ctx, const lo_cuda_bsr_produc
   const line_problem q = line_problem_of(p);
   const kernel *k = LO_SELECT(ctx, line_kernels, &q);
   if (!k) return no_kernel(ctx, p->w, p->what);
-  lo_cu_bsr_simt params = line_params(p, &q, &k->t);
-  const int64_t tiles = params.tiles_m * params.tiles_n;
-  for (; params.tile0 < tiles; params.tile0 += LO_CUDA_LARGEST_GRID) {
-    const int64_t left = tiles - params.tile0;
-    lo_cu_grid grid = {
-        .x = left < LO_CUDA_LARGEST_GRID ? left : LO_CUDA_LARGEST_GRID, .y = 1, .z = 1};
-    const int tile = (int)(k - line_kernels);
-    LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_lines(tile, &params, grid, lo_cuda(ctx)->stream),
-                         p->what));
-  }
-  return LAYEROPS_OK;
+  if (line_tiles(&q, &k->t) > LO_CUDA_LARGEST_GRID) return too_many(p->w, q.m, p->what);
+  const lo_cu_bsr_simt params = line_params(p, &q, &k->t);
+  const lo_cu_grid grid = {.x = line_tiles(&q, &k->t), .y = 1, .z = 1};
+  const int number = (int)(k - line_kernels);
+  return lo_cuda_check(ctx, lo_cu_run_bsr_lines(number, &params, grid, lo_cuda(ctx)->stream),
+                       p->what);
 }
 
 /* ---- The gradients of values and gates */
-static int64_t tiles_down(const layerops_bsr *w, const tile *t) {
+static int64_t tiles_down(const layerops_bsr *w, const tile_shape *t) {
   return w->height / t->bm;
 }
-static int64_t tiles_across(const layerops_bsr *w, const tile *t) {
+static int64_t tiles_across(const layerops_bsr *w, const tile_shape *t) {
   return w->width > t->bn ? w->width / t->bn : 1;
 }
 /* Of the longest row and all others alike: blocks of the grid without a kept block end at once. */
-static int64_t value_tiles(const layerops_bsr *w, const tile *t) {
+static int64_t value_tiles(const layerops_bsr *w, const tile_shape *t) {
   return lo_ceil_div(w->longest_row * w->width, t->bn) * tiles_down(w, t) * w->block_rows;
 }
 
 /* Tiles of 32 x 32 take all larger blocks: scratch memory is for no more. */
 static const char *refuse_values(layerops_context *ctx, const layerops_bsr *w, const char *name,
-                                 const tile *t) {
+                                 const tile_shape *t) {
   const char *reason = lo_cuda_shut_out(ctx, name);
   if (reason) return reason;
   if (w->height < t->bm) return "blocks are lower";
@@ -153,15 +155,15 @@ static const char *refuse_values(layerops_context *ctx, const layerops_bsr *w, c
   return refuse_whole(ctx, kept, w->height == t->bm);
 }
 
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
-  static const char *refuse_values_##BM##x##BN(layerops_context *ctx, const void *w) {             \
-    return refuse_values(ctx, w, "bsr_simt_dw_" #BM "x" #BN, &(tile){BM, BN, SLICES});             \
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
+  static const char *refuse_values_##NAME(layerops_context *ctx, const void *w) {                  \
+    return refuse_values(ctx, w, "bsr_simt_dw_" #NAME, &(tile_shape){BM, BN, BK, SLICES});         \
   }
 LO_CU_BSR_VALUES(X)
 #undef X
 static const kernel value_kernels[] = {
-#define X(BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                                  \
-  {{"bsr_simt_dw_" #BM "x" #BN, refuse_values_##BM##x##BN}, {BM, BN, SLICES}},
+#define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
+  {{"bsr_simt_dw_" #NAME, refuse_values_##NAME}, {BM, BN, BK, SLICES}},
     LO_CU_BSR_VALUES(X)
 #undef X
 };
@@ -171,7 +173,8 @@ int64_t lo_cuda_bsr_simt_scratch(const lo_cuda_bsr_gradient *g) {
   return lo_present(&g->dgate) ? 4 * g->w->count * down * across : 0;
 }
 
-static lo_cu_bsr_values value_params(const lo_cuda_bsr_gradient *g, const tile *t, char *memory) {
+static lo_cu_bsr_values value_params(const lo_cuda_bsr_gradient *g, const tile_shape *t,
+                                     char *memory) {
   const layerops_bsr *w = g->w;
   const layerops_matrix values = layerops_bsr_values(w);
   return (lo_cu_bsr_values){.dz = lo_cuda_view(&g->dz),
@@ -186,7 +189,7 @@ static lo_cu_bsr_values value_params(const lo_cuda_bsr_gradient *g, const tile *
                             .m = g->features ? g->x.cols : g->x.rows,
                             .n = w->rows,
                             .k = w->cols,
-                            .lines = w->block_rows,
+                            .lines = (unsigned)w->block_rows,
                             .height_log2 = log2_of(w->height),
                             .width_log2 = log2_of(w->width),
                             .down_log2 = log2_of(tiles_down(w, t)),
@@ -209,16 +212,13 @@ layerops_status lo_cuda_bsr_simt_wgrad(layerops_context *ctx, const lo_cuda_bsr_
   if (!w->count) return LAYEROPS_OK;
   const kernel *k = LO_SELECT(ctx, value_kernels, w);
   if (!k) return no_kernel(ctx, w, g->what);
-  lo_cu_bsr_values params = value_params(g, &k->t, memory);
   const int64_t tiles = value_tiles(w, &k->t);
-  for (; params.tile0 < tiles; params.tile0 += LO_CUDA_LARGEST_GRID) {
-    const int64_t left = tiles - params.tile0;
-    lo_cu_grid grid = {
-        .x = left < LO_CUDA_LARGEST_GRID ? left : LO_CUDA_LARGEST_GRID, .y = 1, .z = 1};
-    const int tile = (int)(k - value_kernels);
-    LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_values(tile, &params, grid, lo_cuda(ctx)->stream),
-                         g->what));
-  }
+  if (tiles > LO_CUDA_LARGEST_GRID) return too_many(w, g->x.rows, g->what);
+  const lo_cu_bsr_values params = value_params(g, &k->t, memory);
+  const lo_cu_grid grid = {.x = tiles, .y = 1, .z = 1};
+  const int number = (int)(k - value_kernels);
+  LO_TRY(lo_cuda_check(ctx, lo_cu_run_bsr_values(number, &params, grid, lo_cuda(ctx)->stream),
+                       g->what));
   return params.parts ? add_gate_parts(ctx, g, &params) : LAYEROPS_OK;
 }
 
@@ -226,7 +226,6 @@ layerops_status lo_cuda_bsr_row_sums(layerops_context *ctx, const layerops_matri
                                      const layerops_matrix *y, const layerops_scalar *beta,
                                      const char *what) {
   lo_cu_bsr_sums p = {lo_cuda_view(x), lo_cuda_view(y), lo_cuda_scalar(beta)};
-  return lo_cuda_check(ctx,
-                       lo_cu_run_row_sums(&p, lo_cuda_grid(ctx, 32 * x->rows), lo_cuda(ctx)->stream),
-                       what);
+  return lo_cuda_check(
+      ctx, lo_cu_run_row_sums(&p, lo_cuda_grid(ctx, 32 * x->rows), lo_cuda(ctx)->stream), what);
 }

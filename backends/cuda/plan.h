@@ -152,7 +152,8 @@ static inline int64_t lo_cuda_pitch(int64_t row) {
 /* Bytes of the copies of both operands. */
 int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k);
 
-/* ops_product.c: an operand of a product; all of an epilogue but what is of 8-bit integers alone. */
+/* ops_product.c: an operand of a product; all of an epilogue but what is of 8-bit integers alone.
+ */
 #define LO_CUDA_LARGEST_GRID ((int64_t)1 << 30)
 lo_cu_operand lo_cuda_operand(const layerops_matrix *m, int64_t extent, int k_inner);
 void lo_cuda_set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
