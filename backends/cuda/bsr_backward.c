@@ -78,11 +78,12 @@ static layerops_status run_dx(const backward *b) {
   return lo_cuda_bsr_takes(b->ctx, &p) ? lo_cuda_bsr_run(b->ctx, &p) : lo_cuda_bsr_simt(b->ctx, &p);
 }
 
-/* dW, and dgate, which tensor cores leave. */
+/* dW, and dgate, which tensor cores leave, as they do gates and features by row. */
 static layerops_status run_values(const backward *b, char *memory) {
   lo_cuda_bsr_gradient g = b->gradient;
   g.dz = b->dz;
-  if (lo_present(&g.dw) && lo_cuda_bsr_wgrad_takes(b->ctx, &g)) {
+  const bool usual = !g.features && !lo_present(&g.gate) && g.x.type == g.w->type;
+  if (lo_present(&g.dw) && usual && lo_cuda_bsr_wgrad_takes(b->ctx, &g)) {
     LO_TRY(lo_cuda_bsr_wgrad(b->ctx, &g));
     g.dw = (layerops_matrix){0};
   }

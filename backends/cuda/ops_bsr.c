@@ -246,8 +246,8 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
 /* ---- The gradient of the weights */
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
   return lo_cuda(ctx)->architecture >= AMPERE && lo_cuda(ctx)->device->shared >= GROUP_SHARED &&
-         g->w->state && !g->features && !lo_present(&g->gate) && lo_cuda_aligned(&g->dz, 8) &&
-         lo_cuda_aligned(&g->x, 8) && g->x.rows <= INT32_MAX && !lo_cuda_shut_out(ctx, "bsr_wgrad");
+         g->w->state && lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8) &&
+         g->x.rows <= INT32_MAX && !lo_cuda_shut_out(ctx, "bsr_wgrad");
 }
 
 static layerops_status run_wgrad_boxes(layerops_context *ctx, const lo_cuda_bsr_gradient *g,

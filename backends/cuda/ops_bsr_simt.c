@@ -32,17 +32,10 @@ static layerops_status too_many(const layerops_bsr *w, int64_t m, const char *wh
                  what, (long long)m, (long long)w->rows, (long long)w->cols);
 }
 
-/* Tiles in slices take what whole ones leave: few tiles, or few samples. */
-static const char *refuse_whole(layerops_context *ctx, int64_t tiles, bool fills) {
-  if (*lo_cuda(ctx)->forced) return NULL;
-  if (!fills) return "blocks are larger";
-  return tiles < 2 * (int64_t)lo_cuda(ctx)->device->sms ? "so few tiles leave SMs idle" : NULL;
-}
-
 /* ---- Lines of blocks */
 typedef struct line_problem {
   const layerops_bsr *w;
-  int64_t m, n, k, lines, n_side, k_side;
+  int64_t m, n, k, lines, longest, n_side, k_side;
 } line_problem;
 
 static line_problem line_problem_of(const lo_cuda_bsr_product *p) {
@@ -52,6 +45,7 @@ static line_problem line_problem_of(const lo_cuda_bsr_product *p) {
                         .n = p->turned ? w->cols : w->rows,
                         .k = p->turned ? w->rows : w->cols,
                         .lines = p->turned ? w->block_cols : w->block_rows,
+                        .longest = p->turned ? w->longest_col : w->longest_row,
                         .n_side = p->turned ? w->width : w->height,
                         .k_side = p->turned ? w->height : w->width};
 }
@@ -60,14 +54,25 @@ static int64_t line_tiles(const line_problem *q, const tile_shape *t) {
   return lo_ceil_div(q->m, t->bm) * q->lines * (q->n_side / t->bn);
 }
 
+/* Whether one line is so much longer than most that all would wait for it. */
+static bool has_long_line(const line_problem *q) {
+  return q->longest * q->k_side > 512 && q->longest * q->lines > 4 * q->w->count;
+}
+
+/* Tiles in slices take what whole ones leave. Fitted to times on an H200 (2026-12). */
 static const char *refuse_line(layerops_context *ctx, const line_problem *q, const char *name,
                                const tile_shape *t) {
   const char *reason = lo_cuda_shut_out(ctx, name);
+  const int64_t sms = lo_cuda(ctx)->device->sms, tiles = line_tiles(q, t);
   if (reason) return reason;
   if (q->n_side < t->bn || q->k_side < t->bk) return "blocks are smaller";
-  if (t->slices == 1)
-    return refuse_whole(ctx, line_tiles(q, t), q->n_side < 2 * t->bn || q->k_side < 16);
-  return t->bm < 32 && q->m > t->bm && !*lo_cuda(ctx)->forced ? "so many samples" : NULL;
+  if (*lo_cuda(ctx)->forced) return NULL;
+  if (t->slices == 1) {
+    if (q->n_side >= 2 * t->bn && q->k_side >= 16) return "blocks are larger";
+    return tiles < 4 * sms ? "so few tiles leave SMs idle" : NULL;
+  }
+  if (t->bm == 16) return q->m > 16 && !has_long_line(q) ? "so many samples" : NULL;
+  return t->slices == 8 && tiles > 3 * sms ? "so many tiles need fewer warps" : NULL;
 }
 
 #define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
@@ -143,21 +148,34 @@ static int64_t value_tiles(const layerops_bsr *w, const tile_shape *t) {
   return lo_ceil_div(w->longest_row * w->width, t->bn) * tiles_down(w, t) * w->block_rows;
 }
 
-/* Tiles of 32 x 32 take all larger blocks: scratch memory is for no more. */
-static const char *refuse_values(layerops_context *ctx, const layerops_bsr *w, const char *name,
+typedef struct value_problem {
+  const layerops_bsr *w;
+  int64_t m;
+} value_problem;
+
+/* Tiles of 32 x 32 take all larger blocks: scratch memory is for no more parts of one. Fitted to
+ * times on an H200 (2026-12). */
+static const char *refuse_values(layerops_context *ctx, const value_problem *q, const char *name,
                                  const tile_shape *t) {
+  const layerops_bsr *w = q->w;
   const char *reason = lo_cuda_shut_out(ctx, name);
+  const int64_t sms = lo_cuda(ctx)->device->sms;
+  const int64_t kept = lo_ceil_div(w->count * w->width, t->bn) * tiles_down(w, t);
   if (reason) return reason;
   if (w->height < t->bm) return "blocks are lower";
   if (t->bm < 32 && w->height > t->bm) return "blocks are higher";
-  if (t->slices > 1) return NULL;
-  const int64_t kept = lo_ceil_div(w->count * w->width, t->bn) * tiles_down(w, t);
-  return refuse_whole(ctx, kept, w->height == t->bm);
+  if (*lo_cuda(ctx)->forced) return NULL;
+  if (t->slices == 1) {
+    if (w->height > t->bm) return "blocks are higher";
+    if (q->m < 1024) return "so few samples";
+    return kept < sms ? "so few tiles leave SMs idle" : NULL;
+  }
+  return t->slices == 8 && (kept > 2 * sms || q->m < 128) ? "so few steps need fewer warps" : NULL;
 }
 
 #define X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)                                            \
-  static const char *refuse_values_##NAME(layerops_context *ctx, const void *w) {                  \
-    return refuse_values(ctx, w, "bsr_simt_dw_" #NAME, &(tile_shape){BM, BN, BK, SLICES});         \
+  static const char *refuse_values_##NAME(layerops_context *ctx, const void *q) {                  \
+    return refuse_values(ctx, q, "bsr_simt_dw_" #NAME, &(tile_shape){BM, BN, BK, SLICES});         \
   }
 LO_CU_BSR_VALUES(X)
 #undef X
@@ -210,10 +228,11 @@ layerops_status lo_cuda_bsr_simt_wgrad(layerops_context *ctx, const lo_cuda_bsr_
                                        char *memory) {
   const layerops_bsr *w = g->w;
   if (!w->count) return LAYEROPS_OK;
-  const kernel *k = LO_SELECT(ctx, value_kernels, w);
+  const value_problem q = {w, g->features ? g->x.cols : g->x.rows};
+  const kernel *k = LO_SELECT(ctx, value_kernels, &q);
   if (!k) return no_kernel(ctx, w, g->what);
   const int64_t tiles = value_tiles(w, &k->t);
-  if (tiles > LO_CUDA_LARGEST_GRID) return too_many(w, g->x.rows, g->what);
+  if (tiles > LO_CUDA_LARGEST_GRID) return too_many(w, q.m, g->what);
   const lo_cu_bsr_values params = value_params(g, &k->t, memory);
   const lo_cu_grid grid = {.x = tiles, .y = 1, .z = 1};
   const int number = (int)(k - value_kernels);
