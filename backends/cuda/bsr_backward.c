@@ -1,109 +1,113 @@
-/* bsr_linear_backward: dZ, then each gradient by tensor cores where they take it, else plainly. */
+/* bsr_linear_backward: dZ, then each gradient by tensor cores where they take it, else on ordinary
+ * ones. */
 #include <config.h>
 
-#include "backends/cuda/bsr_launch.h"
-#include "backends/cuda/cuda.h"
 #include "backends/cuda/ops_bsr.h"
+#include "backends/cuda/plan.h"
 #include "common/bsr.h"
-
-typedef struct gradient {
-  layerops_context *ctx;
-  const layerops_bsr_linear_backward_args *a;
-  layerops_matrix dz;
-  lo_cu_bsr_gradient p;
-} gradient;
-
-/* dZ is dY itself where nothing has to be done to it. */
-static layerops_status make_dz(gradient *g) {
-  const layerops_bsr_linear_backward_args *a = g->a;
-  char *memory;
-  g->dz = lo_present(&a->dz) ? a->dz : a->dy;
-  if (a->activation == LAYEROPS_IDENTITY && !lo_present(&a->dz)) return LAYEROPS_OK;
-  if (!a->dy.rows || !a->dy.cols) return LAYEROPS_OK;
-  if (!lo_present(&a->dz)) {
-    g->dz = layerops_matrix_of(NULL, a->dy.type, a->dy.rows, a->dy.cols);
-    int64_t bytes = a->dy.rows * a->dy.cols * (int64_t)layerops_type_size(a->dy.type);
-    LO_TRY(lo_cuda_scratch(g->ctx, bytes, &memory));
-    g->dz.host = memory; /* an address without a buffer of its own */
-  }
-  if (a->activation == LAYEROPS_IDENTITY) {
-    layerops_copy_args copy = {.x = a->dy, .y = g->dz};
-    return lo_cuda_copy(g->ctx, &copy);
-  }
-  layerops_activation_backward_args args = {
-      .dy = a->dy, .saved = a->saved, .dx = g->dz, .activation = a->activation, .slope = a->slope};
-  return lo_cuda_activation_backward(g->ctx, &args);
-}
 
 static const char operation[] = "bsr_linear_backward";
 
-static layerops_status run(gradient *g, int which, const layerops_matrix *to, int64_t items) {
-  if (!lo_present(to) || !items) return LAYEROPS_OK;
-  g->p.to = lo_cuda_view(to);
-  g->ctx->kernel = "bsr_plain";
-  return lo_cuda_check(
-      g->ctx,
-      lo_cu_run_bsr_gradient(which, &g->p, lo_cuda_grid(g->ctx, items), lo_cuda(g->ctx)->stream),
-      operation);
+typedef struct backward {
+  layerops_context *ctx;
+  const layerops_bsr_linear_backward_args *a;
+  layerops_matrix dz;
+  bool features;
+  lo_cuda_bsr_gradient gradient;
+  lo_cu_column_sum column_sum;
+  int64_t dz_bytes, bytes; /* of scratch memory: dZ, and all */
+} backward;
+
+/* dZ is dY itself where nothing has to be done to it. */
+static void plan_dz(backward *b) {
+  const layerops_bsr_linear_backward_args *a = b->a;
+  b->dz = lo_present(&a->dz) ? a->dz : a->dy;
+  if (lo_present(&a->dz) || a->activation == LAYEROPS_IDENTITY) return;
+  b->dz = layerops_matrix_of(NULL, a->dy.type, a->dy.rows, a->dy.cols);
+  b->dz_bytes = a->dy.rows * a->dy.cols * (int64_t)lo_type_bytes(a->dy.type);
+  b->dz_bytes = (b->dz_bytes + 255) / 256 * 256;
 }
 
-/* Neither gates nor the layout of features have kernels on tensor cores. */
-static bool is_usual(const layerops_bsr_linear_backward_args *a) {
-  return a->layout == LAYEROPS_SAMPLES_BY_ROW && !lo_present(&a->gate);
+/* All scratch memory is asked for once: dZ, then what the gates or, after them, the bias needs. */
+static void plan(backward *b) {
+  const layerops_bsr_linear_backward_args *a = b->a;
+  plan_dz(b);
+  b->gradient = (lo_cuda_bsr_gradient){.w = a->w,
+                                       .x = a->x,
+                                       .dw = a->dw,
+                                       .gate = a->gate,
+                                       .dgate = a->dgate,
+                                       .beta = a->beta,
+                                       .features = b->features,
+                                       .what = operation};
+  b->bytes = lo_cuda_bsr_simt_scratch(&b->gradient);
+  if (lo_present(&a->dbias) && !b->features) {
+    const int64_t bytes = lo_cuda_plan_column_sum(b->ctx, &a->dy, &b->column_sum);
+    if (bytes > b->bytes) b->bytes = bytes;
+  }
+  b->bytes += b->dz_bytes;
 }
 
-static layerops_status run_dx(gradient *g) {
-  const layerops_bsr_linear_backward_args *a = g->a;
-  lo_cuda_bsr_product p = {.w = a->w, .turned = true, .x = g->dz, .y = a->dx, .what = operation};
+static layerops_status make_dz(backward *b) {
+  const layerops_bsr_linear_backward_args *a = b->a;
+  if (a->activation == LAYEROPS_IDENTITY && !lo_present(&a->dz)) return LAYEROPS_OK;
+  if (!a->dy.rows || !a->dy.cols) return LAYEROPS_OK;
+  if (a->activation == LAYEROPS_IDENTITY) {
+    layerops_copy_args copy = {.x = a->dy, .y = b->dz};
+    return lo_cuda_copy(b->ctx, &copy);
+  }
+  layerops_activation_backward_args args = {
+      .dy = a->dy, .saved = a->saved, .dx = b->dz, .activation = a->activation, .slope = a->slope};
+  return lo_cuda_activation_backward(b->ctx, &args);
+}
+
+static layerops_status run_dx(const backward *b) {
+  const layerops_bsr_linear_backward_args *a = b->a;
+  lo_cuda_bsr_product p = {.w = a->w,
+                           .turned = true,
+                           .x = b->dz,
+                           .y = a->dx,
+                           .gate = a->gate,
+                           .features = b->features,
+                           .what = operation};
   if (!lo_present(&a->dx)) return LAYEROPS_OK;
   p.epilogue = (lo_epilogue){.alpha = layerops_value(1),
                              .derivative = a->dx_activation,
                              .derivative_slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
-  if (is_usual(a) && lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
-  return run(g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols);
+  return lo_cuda_bsr_takes(b->ctx, &p) ? lo_cuda_bsr_run(b->ctx, &p) : lo_cuda_bsr_simt(b->ctx, &p);
 }
 
-static layerops_status run_dw(gradient *g) {
-  const layerops_bsr_linear_backward_args *a = g->a;
-  const layerops_bsr *w = a->w;
-  lo_cuda_bsr_gradient p = {
-      .w = w, .dz = g->dz, .x = a->x, .dw = a->dw, .beta = a->beta, .what = operation};
-  if (!lo_present(&a->dw)) return LAYEROPS_OK;
-  if (is_usual(a) && lo_cuda_bsr_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_wgrad(g->ctx, &p);
-  return run(g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width);
+/* dW, and dgate, which tensor cores leave, as they do gates and features by row. */
+static layerops_status run_values(const backward *b, char *memory) {
+  lo_cuda_bsr_gradient g = b->gradient;
+  g.dz = b->dz;
+  const bool usual = !g.features && !lo_present(&g.gate) && g.x.type == g.w->type;
+  if (lo_present(&g.dw) && usual && lo_cuda_bsr_wgrad_takes(b->ctx, &g)) {
+    LO_TRY(lo_cuda_bsr_wgrad(b->ctx, &g));
+    g.dw = (layerops_matrix){0};
+  }
+  if (!lo_present(&g.dw) && !lo_present(&g.dgate)) return LAYEROPS_OK;
+  return lo_cuda_bsr_simt_wgrad(b->ctx, &g, memory);
+}
+
+static layerops_status run_dbias(backward *b, char *memory) {
+  const layerops_bsr_linear_backward_args *a = b->a;
+  if (!lo_present(&a->dbias)) return LAYEROPS_OK;
+  if (b->features) return lo_cuda_bsr_row_sums(b->ctx, &b->dz, &a->dbias, &a->beta, operation);
+  return lo_cuda_column_sum(b->ctx, &b->column_sum, &b->dz, &a->dbias, &a->beta, memory, operation);
 }
 
 layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
                                             const layerops_bsr_linear_backward_args *a) {
-  const layerops_bsr *w = a->w;
-  const bool transposed = a->layout == LAYEROPS_FEATURES_BY_ROW;
-  const layerops_matrix values = layerops_bsr_values(w);
-  gradient g = {.ctx = ctx, .a = a};
-  LO_TRY(make_dz(&g));
-  g.p = (lo_cu_bsr_gradient){.dz = lo_cuda_view(&g.dz),
-                             .x = lo_cuda_view(&a->x),
-                             .values = lo_cuda_view(&values),
-                             .row_start = w->row_start->native,
-                             .column = w->column->native,
-                             .col_start = w->col_start->native,
-                             .row = w->row->native,
-                             .place = w->place->native,
-                             .gate = lo_present(&a->gate) ? lo_address(&a->gate) : NULL,
-                             .beta = lo_cuda_scalar(&a->beta),
-                             .m = transposed ? a->dy.cols : a->dy.rows,
-                             .n = w->rows,
-                             .k = w->cols,
-                             .count = w->count,
-                             .block_rows = w->block_rows,
-                             .height = (int)w->height,
-                             .width = (int)w->width,
-                             .transposed = transposed,
-                             .activation = a->dx_activation,
-                             .slope = (float)a->dx_slope.value};
-  if (a->dx_activation != LAYEROPS_IDENTITY) g.p.saved = lo_cuda_view(&a->dx_saved);
-  LO_TRY(run_dx(&g));
-  LO_TRY(run_dw(&g));
-  LO_TRY(run(&g, LO_CU_BSR_DGATE, &a->dgate, w->count));
-  return run(&g, LO_CU_BSR_DBIAS, &a->dbias, w->rows);
+  backward b = {.ctx = ctx, .a = a, .features = a->layout == LAYEROPS_FEATURES_BY_ROW};
+  char *memory;
+  plan(&b);
+  LO_TRY(lo_cuda_scratch(ctx, b.bytes, &memory));
+  if (b.dz_bytes) b.dz.host = memory; /* an address without a buffer of its own */
+  if (memory) memory += b.dz_bytes;
+  LO_TRY(make_dz(&b));
+  LO_TRY(run_dx(&b));
+  LO_TRY(run_values(&b, memory));
+  return run_dbias(&b, memory);
 }

@@ -8,33 +8,73 @@
 extern "C" {
 #endif
 
-/* ---- Forward, f32 */
-typedef struct lo_cu_bsr {
-  lo_cu_operand x, w; /* w: of one block */
-  const int *row_start, *column;
-  lo_i64 m, tile0, tiles_m, block_rows;
+/* ---- On ordinary cores: all types, layouts and blocks */
+
+/* Lines of blocks: Y = X W^T by block rows, or, turned, X W by block columns. */
+typedef struct lo_cu_bsr_simt {
+  lo_cu_view x;  /* a row is a sample, or, by features, a feature; and so it is of the outputs */
+  const void *w; /* values of w_type, blocks one after the other */
+  const int *start, *index, *place; /* the lists; place: where turned */
+  const float *gate, *scales;       /* a number a block, or NULL */
+  lo_i64 m, n, k;                   /* samples; features of Y, and of X */
+  unsigned tiles_m, tiles_n;
+  unsigned band;      /* rows of tiles that are walked together */
+  int n_log2, k_log2; /* sides of blocks, along n and k */
+  int width_log2;     /* a block's width */
+  int parts_log2;     /* tiles along n of a line */
+  int w_type, turned, features;
   lo_cu_epilogue e;
-} lo_cu_bsr;
+} lo_cu_bsr_simt;
 
-/* The SIMT tiles of block-sparse products: BN is the size of a block.
- * X(BM, BN, BK, TM, TN, LX, BLOCKS) */
-#define LO_CU_BSR_TILES(X)                                                                         \
-  X(128, 32, 16, 8, 4, 8, 5)                                                                       \
-  X(32, 32, 16, 4, 4, 8, 8)                                                                        \
-  X(128, 16, 16, 8, 4, 4, 8)                                                                       \
-  X(32, 16, 16, 4, 4, 4, 16)
+/* Their tiles, of samples by features: as LO_CU_TILES, with the steps of a tile in SLICES. BK
+ * divides blocks' sides along k, BN those along n. X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS)
+ */
+#define LO_CU_BSR_LINES(X)                                                                         \
+  X(128x128, 128, 128, 8, 16, 8, 8, 1, 2)                                                          \
+  X(128x64, 128, 64, 16, 8, 8, 8, 1, 3)                                                            \
+  X(128x32, 128, 32, 16, 8, 4, 8, 1, 4)                                                            \
+  X(128x32_k8, 128, 32, 8, 8, 8, 4, 1, 6)                                                          \
+  X(256x16, 256, 16, 16, 8, 4, 4, 1, 4)                                                            \
+  X(128x8, 128, 8, 8, 8, 4, 2, 1, 12)                                                              \
+  X(16x32_w8, 16, 32, 16, 4, 4, 8, 8, 2)                                                           \
+  X(32x32_w8, 32, 32, 16, 8, 4, 8, 8, 2)                                                           \
+  X(32x32_w4, 32, 32, 16, 8, 4, 8, 4, 4)                                                           \
+  X(32x16_w4, 32, 16, 16, 4, 4, 4, 4, 5)                                                           \
+  X(64x8_w4, 64, 8, 8, 4, 4, 2, 4, 4)
 
-/* Its gradients, plainly. */
-enum { LO_CU_BSR_DX, LO_CU_BSR_DW, LO_CU_BSR_DGATE, LO_CU_BSR_DBIAS };
-typedef struct lo_cu_bsr_gradient {
-  lo_cu_view dz, x, values, saved, to; /* to: the gradient */
-  const int *row_start, *column, *col_start, *row, *place;
-  const float *gate; /* or NULL */
+/* The gradients of values and gates: tiles of a block row's height by several of its kept blocks,
+ * side by side; or of a part of a block. */
+typedef struct lo_cu_bsr_values {
+  lo_cu_view dz, x;          /* as lo_cu_bsr_simt's */
+  lo_cu_view values, to;     /* to: dW, or absent */
+  const int *start, *column; /* kept blocks by rows */
+  const float *gate;         /* or NULL */
+  float *parts;              /* of each block's dgate, one for each tile; or NULL */
   lo_cu_scalar beta;
-  lo_i64 m, n, k, count, block_rows; /* samples, rows and columns of W, kept blocks */
-  int height, width, transposed, activation;
-  float slope;
-} lo_cu_bsr_gradient;
+  lo_i64 m, n, k; /* samples; rows and columns of W */
+  unsigned lines; /* block rows */
+  int height_log2, width_log2;
+  int down_log2, across_log2; /* tiles of a block */
+  int features;
+} lo_cu_bsr_values;
+
+/* X(NAME, BM, BN, BK, TM, TN, LX, SLICES, BLOCKS) */
+#define LO_CU_BSR_VALUES(X)                                                                        \
+  X(128x128, 128, 128, 8, 16, 8, 8, 1, 2)                                                          \
+  X(64x128, 64, 128, 8, 8, 8, 8, 1, 3)                                                             \
+  X(32x128, 32, 128, 8, 4, 8, 8, 1, 4)                                                             \
+  X(16x128, 16, 128, 8, 4, 8, 8, 1, 8)                                                             \
+  X(8x128, 8, 128, 8, 4, 8, 16, 1, 12)                                                             \
+  X(32x32_w8, 32, 32, 16, 8, 4, 8, 8, 2)                                                           \
+  X(32x32_w4, 32, 32, 16, 8, 4, 8, 4, 4)                                                           \
+  X(16x32_w4, 16, 32, 16, 4, 4, 8, 4, 5)                                                           \
+  X(8x64_w4, 8, 64, 8, 4, 4, 16, 4, 5)
+
+/* Sums of rows: the parts of dgate; dbias of features by row. */
+typedef struct lo_cu_bsr_sums {
+  lo_cu_view x, y;
+  lo_cu_scalar beta;
+} lo_cu_bsr_sums;
 
 /* ---- Block-sparse products of 16-bit types. A line of blocks is a row of them, or, turned (by the
  * transposed view), a column; units are the square parts of blocks that large products go by. */
@@ -100,9 +140,11 @@ typedef struct lo_cu_boxed_bsr_wgrad {
   X(32x8, 2, 1, 1, 2, 16)
 
 /* ---- Launches */
-/* which: LO_CU_BSR_ */
-int lo_cu_run_bsr_gradient(int which, const lo_cu_bsr_gradient *p, lo_cu_grid grid, void *stream);
-int lo_cu_run_bsr_f32(int tile, const lo_cu_bsr *p, lo_cu_grid grid, void *stream);
+/* tile: of LO_CU_BSR_LINES, of LO_CU_BSR_VALUES. Of the grid only x counts. */
+int lo_cu_run_bsr_lines(int tile, const lo_cu_bsr_simt *p, lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_values(int tile, const lo_cu_bsr_values *p, lo_cu_grid grid, void *stream);
+/* y[i] = the sum of row i of x + beta y[i]; y is one row. */
+int lo_cu_run_row_sums(const lo_cu_bsr_sums *p, lo_cu_grid grid, void *stream);
 /* Block-sparse products of 16-bit types, by rows of blocks or turned. tile: of LO_CU_BSR_DIRECT;
  * loose: rows of X begin or end elsewhere than on borders of 16 bytes; shape: of LO_CU_BSR_SHAPES.
  * Of the grid only x counts. */

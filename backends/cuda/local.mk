@@ -1,16 +1,17 @@
 EXTRA_DIST += \
 	%D%/align.cu \
 	%D%/async_copy.cuh \
-	%D%/bsr.cu \
 	%D%/bsr_boxes.cu \
 	%D%/bsr_boxes.cuh \
 	%D%/bsr_direct.cu \
 	%D%/bsr_direct.cuh \
-	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
 	%D%/bsr_group.cuh \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
+	%D%/bsr_simt.cu \
+	%D%/bsr_simt.cuh \
+	%D%/bsr_simt_values.cu \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -68,11 +69,9 @@ library_parts += %D%/libcuda.la
 	%D%/boxes.c \
 	%D%/boxes.h \
 	%D%/bsr_backward.c \
-	%D%/bsr.cu \
 	%D%/bsr_boxes.cu \
 	%D%/bsr_direct.cu \
 	%D%/bsr_form.c \
-	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
 	%D%/bsr_launch.h \
 	%D%/bsr_make.c \
@@ -80,6 +79,8 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
+	%D%/bsr_simt.cu \
+	%D%/bsr_simt_values.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
@@ -113,7 +114,7 @@ library_parts += %D%/libcuda.la
 	%D%/move.cu \
 	%D%/ops_bsr.c \
 	%D%/ops_bsr.h \
-	%D%/ops_bsr_f32.c \
+	%D%/ops_bsr_simt.c \
 	%D%/ops_product.c \
 	%D%/ops_rows.c \
 	%D%/ops_simple.c \

@@ -5,23 +5,17 @@
 
 #include "common/product.h"
 
-/* ---- ops_bsr_f32.c */
-layerops_status lo_cuda_bsr_linear_f32(layerops_context *ctx,
-                                       const layerops_bsr_linear_forward_args *a);
-
-/* ---- ops_bsr.c: 16-bit types */
-
-/* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X. X
- * has the type of W. */
+/* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X.
+ * By features, all matrices of samples are transposed. */
 typedef struct lo_cuda_bsr_product {
   const layerops_bsr *w;
   bool turned;
   layerops_matrix x, y;
   lo_epilogue epilogue;
-  const char *what; /* the operation */
+  const char *what;     /* the operation */
+  layerops_matrix gate; /* absent: all blocks count once */
+  bool features;
 } lo_cuda_bsr_product;
-bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
-layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
 
 /* dW = dZ^T X + beta dW where blocks are kept: a matrix as the values are, of their type or f32. */
 typedef struct lo_cuda_bsr_gradient {
@@ -29,8 +23,25 @@ typedef struct lo_cuda_bsr_gradient {
   layerops_matrix dz, x, dw;
   layerops_scalar beta;
   const char *what;
+  layerops_matrix gate, dgate; /* absent or present, as dW then */
+  bool features;
 } lo_cuda_bsr_gradient;
+
+/* ---- ops_bsr.c: 16-bit types on tensor cores, where they take it */
+bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
+layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
 layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+
+/* ---- ops_bsr_simt.c: all of it on ordinary cores */
+layerops_status lo_cuda_bsr_simt(layerops_context *ctx, const lo_cuda_bsr_product *p);
+/* `memory` holds lo_cuda_bsr_simt_scratch's bytes. */
+layerops_status lo_cuda_bsr_simt_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g,
+                                       char *memory);
+int64_t lo_cuda_bsr_simt_scratch(const lo_cuda_bsr_gradient *g);
+/* y[i] = the sum of row i of x + beta y[i], y being one row. */
+layerops_status lo_cuda_bsr_row_sums(layerops_context *ctx, const layerops_matrix *x,
+                                     const layerops_matrix *y, const layerops_scalar *beta,
+                                     const char *what);
 
 #endif

@@ -247,17 +247,27 @@ static bool wants_dz(const layerops_linear_backward_args *a) {
   return lo_present(&a->dz) || a->activation != LAYEROPS_IDENTITY;
 }
 
-/* dbias without dW: sums over runs of rows, enough to fill the device. */
-static int64_t plan_column_sum(layerops_context *ctx, backward *b) {
-  int64_t rows = b->a->dy.rows, cols = b->a->dbias.cols;
-  int64_t fill = lo_ceil_div(4 * (int64_t)lo_cuda(ctx)->device->sms, lo_ceil_div(cols, 32));
-  int64_t parts = lo_ceil_div(rows, 64);
+/* dbias without dW. */
+int64_t lo_cuda_plan_column_sum(layerops_context *ctx, const layerops_matrix *dy,
+                                lo_cu_column_sum *sum) {
+  int64_t fill = lo_ceil_div(4 * (int64_t)lo_cuda(ctx)->device->sms, lo_ceil_div(dy->cols, 32));
+  int64_t parts = lo_ceil_div(dy->rows, 64);
   if (parts > fill) parts = fill;
   if (parts < 1) parts = 1;
-  b->column_sum.rows_each = lo_ceil_div(rows, parts);
-  b->column_sum.parts_count = (int)parts;
+  sum->rows_each = lo_ceil_div(dy->rows, parts);
+  sum->parts_count = (int)parts;
   ctx->kernel = "column_sum";
-  return 4 * parts * cols;
+  return 4 * parts * dy->cols;
+}
+
+layerops_status lo_cuda_column_sum(layerops_context *ctx, lo_cu_column_sum *sum,
+                                   const layerops_matrix *dz, const layerops_matrix *dbias,
+                                   const layerops_scalar *beta, char *memory, const char *what) {
+  sum->x = lo_cuda_view(dz);
+  sum->y = lo_cuda_view(dbias);
+  sum->beta = lo_cuda_scalar(beta);
+  sum->parts = (float *)memory;
+  return lo_cuda_check(ctx, lo_cu_run_column_sum(sum, lo_cuda(ctx)->stream), what);
 }
 
 /* All scratch memory is asked for once: dZ where it has no place of its own, then what the products
@@ -279,7 +289,7 @@ static layerops_status plan_backward(layerops_context *ctx, backward *b) {
     LO_TRY(lo_cuda_plan_product(ctx, &b->wgrad, &b->wgrad_plan));
     if (b->wgrad_plan.bytes > most) most = b->wgrad_plan.bytes;
   } else if (lo_present(&a->dbias)) {
-    int64_t bytes = plan_column_sum(ctx, b);
+    int64_t bytes = lo_cuda_plan_column_sum(ctx, &a->dy, &b->column_sum);
     if (bytes > most) most = bytes;
   }
   b->bytes = b->dz_bytes + most;
@@ -299,15 +309,6 @@ static layerops_status make_dz(layerops_context *ctx, const backward *b) {
   return lo_cuda_activation_backward(ctx, &args);
 }
 
-static layerops_status run_column_sum(layerops_context *ctx, backward *b, char *memory) {
-  b->column_sum.x = lo_cuda_view(&b->dz);
-  b->column_sum.y = lo_cuda_view(&b->a->dbias);
-  b->column_sum.beta = lo_cuda_scalar(&b->a->beta);
-  b->column_sum.parts = (float *)memory;
-  return lo_cuda_check(ctx, lo_cu_run_column_sum(&b->column_sum, lo_cuda(ctx)->stream),
-                       "linear_backward");
-}
-
 static layerops_status run_backward(layerops_context *ctx, backward *b, char *memory) {
   const layerops_linear_backward_args *a = b->a;
   if (b->dz_bytes) b->dz.host = memory; /* an address without a buffer of its own */
@@ -319,7 +320,9 @@ static layerops_status run_backward(layerops_context *ctx, backward *b, char *me
     LO_TRY(lo_cuda_run_product(ctx, &b->dgrad, &b->dgrad_plan, memory, "linear_backward"));
   if (lo_present(&a->dw))
     LO_TRY(lo_cuda_run_product(ctx, &b->wgrad, &b->wgrad_plan, memory, "linear_backward"));
-  if (!lo_present(&a->dw) && lo_present(&a->dbias)) LO_TRY(run_column_sum(ctx, b, memory));
+  if (!lo_present(&a->dw) && lo_present(&a->dbias))
+    LO_TRY(lo_cuda_column_sum(ctx, &b->column_sum, &b->dz, &a->dbias, &a->beta, memory,
+                              "linear_backward"));
   ctx->kernel = kernel;
   return LAYEROPS_OK;
 }

@@ -152,11 +152,19 @@ static inline int64_t lo_cuda_pitch(int64_t row) {
 /* Bytes of the copies of both operands. */
 int64_t lo_cuda_copy_bytes(const lo_product *p, const lo_cuda_kernel *k);
 
-/* ops_product.c: an operand of a product; all of an epilogue but what is of 8-bit integers alone. */
+/* ops_product.c: an operand of a product; all of an epilogue but what is of 8-bit integers alone.
+ */
 #define LO_CUDA_LARGEST_GRID ((int64_t)1 << 30)
 lo_cu_operand lo_cuda_operand(const layerops_matrix *m, int64_t extent, int k_inner);
 void lo_cuda_set_epilogue(lo_cu_epilogue *out, const lo_epilogue *e, const layerops_matrix *c,
                           int64_t k);
+/* Sums over the columns of dy, enough runs of rows to fill the device: what
+ * lo_cuda_column_sum needs of scratch memory. */
+int64_t lo_cuda_plan_column_sum(layerops_context *ctx, const layerops_matrix *dy,
+                                lo_cu_column_sum *sum);
+layerops_status lo_cuda_column_sum(layerops_context *ctx, lo_cu_column_sum *sum,
+                                   const layerops_matrix *dz, const layerops_matrix *dbias,
+                                   const layerops_scalar *beta, char *memory, const char *what);
 /* `memory` holds plan->bytes. */
 layerops_status lo_cuda_run_product(layerops_context *ctx, const lo_product *p,
                                     const lo_cuda_plan *plan, char *memory, const char *what);
