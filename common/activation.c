@@ -11,7 +11,7 @@ layerops_status layerops_activation_forward_(layerops_context *ctx,
   layerops_activation_forward_args *a = &door.call.args.activation_forward;
   LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_FLOAT, a->x.rows, a->x.cols));
+  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT | LO_IN_PLACE, LO_FLOAT, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
   LO_TRY(lo_door_value(&door, "slope", &a->slope, 0.01, -1e30, 1e30));
@@ -32,7 +32,7 @@ layerops_status layerops_activation_backward_(layerops_context *ctx,
   LO_TRY(lo_door_matrix(&door, "dy", &a->dy, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
   int64_t m = a->dy.rows, n = a->dy.cols;
   LO_TRY(lo_door_matrix(&door, "saved", &a->saved, LO_IN | LO_IN_PLACE, LO_FLOAT, m, n));
-  LO_TRY(lo_door_matrix(&door, "dx", &a->dx, LO_OUT, LO_FLOAT, m, n));
+  LO_TRY(lo_door_matrix(&door, "dx", &a->dx, LO_OUT | LO_IN_PLACE, LO_FLOAT, m, n));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
   LO_TRY(lo_door_value(&door, "slope", &a->slope, 0.01, 0, 1e30));

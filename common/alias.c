@@ -1,6 +1,6 @@
-/* Aliasing: an output must not overlap another operand, but for an input that is the very same view
- * where the operation allows that. Judged by elements where strides are equal (column slices of one
- * matrix are apart), else by address range. */
+/* Aliasing: an output must not overlap another operand, but for its input, where the operation has
+ * one for it, that is the very same view. Judged by elements where strides are equal (column slices
+ * of one matrix are apart), else by address range. */
 #include <config.h>
 
 #include "common/door.h"
@@ -53,12 +53,11 @@ layerops_status lo_check_aliases(lo_door *door) {
       if (i == j || !has_memory(other->view) || ((other->role & LO_OUT) && j < i)) continue;
       extent y = extent_of(other->view);
       if (!overlap(out->view, other->view, x, y)) continue;
-      if ((other->role & LO_IN_PLACE) && same_view(out->view, other->view, x, y)) continue;
+      const bool pair = out->role & other->role & (LO_IN_PLACE | LO_IN_PLACE_TOO);
+      if (pair && same_view(out->view, other->view, x, y)) continue;
       return lo_door_refuse(
           door, LAYEROPS_ERROR_ALIAS, "%s overlaps %s%s", out->name, other->name,
-          (other->role & LO_IN_PLACE)
-              ? " without being the same view (place, shape, stride, element size)"
-              : "");
+          pair ? " without being the same view (place, shape, stride, element size)" : "");
     }
   }
   return LAYEROPS_OK;

@@ -97,7 +97,7 @@ layerops_status layerops_bsr_linear_forward_(layerops_context *ctx,
   LO_TRY(lo_door_optional(&door, "bias", &a->bias, LO_IN, types, 1, n));
   LO_TRY(check_optional(&s, "residual", &a->residual, LO_IN | LO_IN_PLACE, types, n));
   LO_TRY(check_optional(&s, "preact", &a->preact, LO_OUT, types, n));
-  LO_TRY(check(&s, "y", &a->y, LO_OUT, types, n));
+  LO_TRY(check(&s, "y", &a->y, LO_OUT | LO_IN_PLACE, types, n));
   LO_TRY(check_gates(&door, "gate", &a->gate, LO_IN, a->w));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_activation(&door, "activation", a->activation));
@@ -121,7 +121,7 @@ static layerops_status check_dz(const activations *s, layerops_bsr_linear_backwa
   LO_TRY(lo_door_value(s->door, "slope", &a->slope, 0.01, 0, 1e30));
   LO_TRY((a->activation == LAYEROPS_IDENTITY ? check_optional : check)(s, "saved", &a->saved, LO_IN,
                                                                        types, n));
-  return check_optional(s, "dz", &a->dz, LO_OUT, LO_BIT(a->dy.type), n);
+  return check_optional(s, "dz", &a->dz, LO_OUT | LO_IN_PLACE, LO_BIT(a->dy.type), n);
 }
 
 static layerops_status check_dx(const activations *s, layerops_bsr_linear_backward_args *a) {
@@ -129,9 +129,9 @@ static layerops_status check_dx(const activations *s, layerops_bsr_linear_backwa
   LO_TRY(lo_door_activation(s->door, "dx_activation", a->dx_activation));
   LO_TRY(lo_door_value(s->door, "dx_slope", &a->dx_slope, 0.01, 0, 1e30));
   if (lo_given(&a->dx)) {
-    LO_TRY(check(s, "dx", &a->dx, LO_OUT, types, a->w->cols));
+    LO_TRY(check(s, "dx", &a->dx, LO_OUT | LO_IN_PLACE_TOO, types, a->w->cols));
     return (a->dx_activation == LAYEROPS_IDENTITY ? check_optional : check)(
-        s, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE, types, a->w->cols);
+        s, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE_TOO, types, a->w->cols);
   }
   a->dx_saved = unneeded;
   if (a->dx_activation == LAYEROPS_IDENTITY) return LAYEROPS_OK;

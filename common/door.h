@@ -12,8 +12,9 @@ enum {
   LO_IN = 1,
   LO_OUT = 2,
   LO_INOUT = LO_IN | LO_OUT,
-  LO_IN_PLACE = 4, /* an input that an output may stand on: the very same view */
-  LO_SCALAR = 8    /* an element of a buffer: never in host memory */
+  LO_IN_PLACE = 4,     /* of an input and an output: they may be the very same view */
+  LO_SCALAR = 8,       /* an element of a buffer: never in host memory */
+  LO_IN_PLACE_TOO = 16 /* another such pair of the operation */
 };
 
 /* Sets of types. */

@@ -20,7 +20,8 @@ layerops_status layerops_linear_forward_(layerops_context *ctx,
   LO_TRY(
       lo_door_optional(&door, "residual", &a->residual, LO_IN | LO_IN_PLACE, types.beside, m, n));
   LO_TRY(lo_door_optional(&door, "preact", &a->preact, LO_OUT, types.beside, m, n));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, types.beside | types.narrow, m, n));
+  LO_TRY(
+      lo_door_matrix(&door, "y", &a->y, LO_OUT | LO_IN_PLACE, types.beside | types.narrow, m, n));
   const lo_scale scales[] = {{"scale_x", &a->scale_x, LAYEROPS_F32, m, "x", &a->x, LO_BYTES},
                              {"scale_w", &a->scale_w, LAYEROPS_F32, n, "w", &w, LO_BYTES},
                              {"zero_x", &a->zero_x, LAYEROPS_I32, m, "x", &a->x, LO_INT8},
@@ -47,7 +48,7 @@ static layerops_status check_dz(lo_door *door, layerops_linear_backward_args *a)
   LO_TRY(a->activation == LAYEROPS_IDENTITY
              ? lo_door_optional(door, "saved", &a->saved, LO_IN, types, m, n)
              : lo_door_matrix(door, "saved", &a->saved, LO_IN, types, m, n));
-  return lo_door_optional(door, "dz", &a->dz, LO_OUT, LO_BIT(a->dy.type), m, n);
+  return lo_door_optional(door, "dz", &a->dz, LO_OUT | LO_IN_PLACE, LO_BIT(a->dy.type), m, n);
 }
 
 /* In place of an operand that is given but not needed: nobody checked it, so no backend sees it. */
@@ -67,9 +68,9 @@ static layerops_status check_dx(lo_door *door, layerops_linear_backward_args *a,
   unsigned types = lo_same_or_f32(a->dy.type);
   LO_TRY(lo_door_weights(door, &a->w, &a->packed, true, a->dy.type, LO_BIT(a->dy.type), a->dy.cols,
                          LO_ANY, w));
-  LO_TRY(lo_door_matrix(door, "dx", &a->dx, LO_OUT, types, a->dy.rows, w->cols));
+  LO_TRY(lo_door_matrix(door, "dx", &a->dx, LO_OUT | LO_IN_PLACE_TOO, types, a->dy.rows, w->cols));
   return (a->dx_activation == LAYEROPS_IDENTITY ? lo_door_optional : lo_door_matrix)(
-      door, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE, types, a->dy.rows, w->cols);
+      door, "dx_saved", &a->dx_saved, LO_IN | LO_IN_PLACE_TOO, types, a->dy.rows, w->cols);
 }
 
 static layerops_status check_dw(lo_door *door, layerops_linear_backward_args *a) {

@@ -39,7 +39,7 @@ layerops_status layerops_cross_entropy_(layerops_context *ctx,
   LO_TRY(check_truth(&door, a));
   LO_TRY(lo_door_optional(&door, "loss", &a->loss, LO_OUT, F32, 1, 1));
   LO_TRY(lo_door_optional(&door, "losses", &a->losses, LO_OUT, F32, 1, m));
-  LO_TRY(lo_door_optional(&door, "dlogits", &a->dlogits, LO_OUT, LO_FLOAT, m, n));
+  LO_TRY(lo_door_optional(&door, "dlogits", &a->dlogits, LO_OUT | LO_IN_PLACE, LO_FLOAT, m, n));
   LO_TRY(lo_door_optional(&door, "correct", &a->correct, LO_OUT, I32, 1, 1));
   if (!lo_present(&a->loss) && !lo_present(&a->losses) && !lo_present(&a->dlogits) &&
       !lo_present(&a->correct))
@@ -64,7 +64,7 @@ layerops_status layerops_mse_(layerops_context *ctx, const layerops_mse_args *ar
   int64_t m = a->y.rows, n = a->y.cols;
   LO_TRY(lo_door_matrix(&door, "target", &a->target, LO_IN | LO_IN_PLACE, LO_FLOAT, m, n));
   LO_TRY(lo_door_optional(&door, "loss", &a->loss, LO_OUT, F32, 1, 1));
-  LO_TRY(lo_door_optional(&door, "dy", &a->dy, LO_OUT, LO_FLOAT, m, n));
+  LO_TRY(lo_door_optional(&door, "dy", &a->dy, LO_OUT | LO_IN_PLACE, LO_FLOAT, m, n));
   if (!lo_present(&a->loss) && !lo_present(&a->dy))
     return lo_door_refuse(&door, LAYEROPS_ERROR_INVALID, "loss and dy are both absent");
   LO_TRY(lo_door_all_unbatched(&door));

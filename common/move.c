@@ -21,7 +21,8 @@ layerops_status layerops_copy_(layerops_context *ctx, const layerops_copy_args *
   LO_TRY(lo_door_open(&door, ctx, LAYEROPS_OP_copy, sizeof *args, args, size));
   layerops_copy_args *a = &door.call.args.copy;
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_COPYABLE, LO_ANY, LO_ANY));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_COPYABLE, a->x.rows, a->x.cols));
+  LO_TRY(
+      lo_door_matrix(&door, "y", &a->y, LO_OUT | LO_IN_PLACE, LO_COPYABLE, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));
   lo_door_describe(&door, a->x.rows, a->x.cols, 0, 0, a->x.type, a->y.type);
   lo_door_pair(&door, a->y.type);

@@ -10,7 +10,7 @@ layerops_status layerops_softmax_(layerops_context *ctx, const layerops_softmax_
   layerops_softmax_args *a = &door.call.args.softmax;
   LO_TRY(lo_door_reserved(&door, a->reserved));
   LO_TRY(lo_door_matrix(&door, "x", &a->x, LO_IN | LO_IN_PLACE, LO_FLOAT, LO_ANY, LO_ANY));
-  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT, LO_FLOAT, a->x.rows, a->x.cols));
+  LO_TRY(lo_door_matrix(&door, "y", &a->y, LO_OUT | LO_IN_PLACE, LO_FLOAT, a->x.rows, a->x.cols));
   LO_TRY(lo_door_all_unbatched(&door));
   LO_TRY(lo_door_one_of(&door, "log", a->log, 2));
   lo_door_describe(&door, a->x.rows, a->x.cols, 0, 4.0 * (double)a->x.rows * (double)a->x.cols,

@@ -258,6 +258,8 @@ static void test_linear_forward(void) {
   REFUSED(linear_forward, a.flags = 8, UNSUPPORTED, "flags is 0x8");
   REFUSED(linear_forward, a.preact = view(out, 3, 5), ALIAS, "preact", "y");
   REFUSED(linear_forward, a.residual = view(out + 1, 3, 5), ALIAS, "y overlaps residual");
+  REFUSED(linear_forward, a.residual = a.preact = view(more, 3, 5), ALIAS,
+          "preact overlaps residual");
 }
 
 static layerops_linear_backward_args valid_linear_backward(void) {
@@ -297,6 +299,12 @@ static void test_linear_backward(void) {
   REFUSED(linear_backward, a.dx_activation = 99, INVALID, "dx_activation is 99");
   REFUSED(linear_backward, a.dbias = view(third, 1, 5), ALIAS, "dw", "dbias");
   REFUSED(linear_backward, a.dx = view(third, 3, 6), ALIAS, "dx", "dw");
+  REFUSED(linear_backward, a.dz = a.dx_saved = view(more, 3, 6);
+          a.dz = view(more, 3, 5), ALIAS, "dz overlaps dx_saved");
+  REFUSED(linear_backward, a.dy = view(third, 5, 6); a.w = view(in, 6, 7); a.x = view(in, 5, 6);
+          a.saved = view(in, 5, 6); a.dz = none; a.dx = view(out, 5, 7);
+          a.dx_saved = view(in, 5, 7); a.dw = view(third, 6, 6);
+          a.dbias = none, ALIAS, "dw overlaps dy");
   REFUSED(linear_backward, a.packed = (const layerops_weights *)in, INVALID,
           "w and packed are both");
   REFUSED(linear_backward, a.flags = 1u << 31, UNSUPPORTED, "flags is 0x80000000");
@@ -380,6 +388,8 @@ static void test_losses(void) {
   REFUSED(mse, a.loss = a.dy = none, INVALID, "both absent");
   REFUSED(mse, a.reduction = -1, INVALID, "reduction is -1");
   REFUSED(mse, a.dy = view(out, 2, 3), ALIAS, "loss", "dy");
+  REFUSED(mse, a.y = view(out, 1, 1); a.target = view(in, 1, 1); a.dy = none;
+          a.loss = view(out, 1, 1), ALIAS, "loss overlaps y");
 }
 
 static layerops_sgd_args valid_sgd(void) {
@@ -599,6 +609,12 @@ static void test_bsr_linear_backward(void) {
           a.dz.type = LAYEROPS_F16, UNSUPPORTED, "dz is f16");
   REFUSED(bsr_linear_backward, a.dw = layerops_bsr_values(a.w), ALIAS, "w", "dw");
   REFUSED(bsr_linear_backward, a.dw = view(out, 16, 16), ALIAS, "dx", "dw");
+  REFUSED(bsr_linear_backward, a.dw = view(third, 16, 16);
+          a.dy = view(third, 2, 16), ALIAS, "dw overlaps dy");
+  REFUSED(bsr_linear_backward, a.dx = view(third + 300, 2, 16);
+          a.dy = view(third + 300, 2, 16), ALIAS, "dx overlaps dy");
+  REFUSED(bsr_linear_backward, a.dz = a.dx_saved = view(third + 300, 2, 16), ALIAS,
+          "dz overlaps dx_saved");
   REFUSED(bsr_linear_backward, a.slope = layerops_value(-1), INVALID, "slope is -1");
   REFUSED(bsr_linear_backward, a.layout = 2, INVALID, "layout is 2");
   REFUSED(bsr_linear_backward, a.flags = 1u << 31, UNSUPPORTED, "flags is 0x80000000");
@@ -671,6 +687,8 @@ static void test_bsr(void) {
   REFUSED(bsr_linear_forward, a.reserved = 1, UNSUPPORTED, "reserved is 1");
   REFUSED(bsr_linear_forward, a.bias = view(in, 1, 15), INVALID, "bias is 1 x 15", "1 x 16");
   REFUSED(bsr_linear_forward, a.y = view(in, 2, 16), ALIAS, "y overlaps x");
+  REFUSED(bsr_linear_forward, a.preact = a.residual = view(third, 2, 16), ALIAS,
+          "preact overlaps residual");
   layerops_bsr_linear_forward_args a = valid_bsr_linear_forward();
   a.x = view(in, 2, 16);
   refused("bsr_linear_forward: w of another device", "bsr_linear_forward",
