@@ -62,6 +62,8 @@ struct lo_bsr_form {
   layerops_status (*gather)(layerops_context *ctx, layerops_bsr *w, const layerops_matrix *dense);
   layerops_status (*scatter)(layerops_context *ctx, const layerops_bsr *w,
                              const layerops_matrix *dense);
+  /* Sets values outside of W to 0. */
+  layerops_status (*clear)(layerops_context *ctx, const layerops_bsr *w);
 };
 
 /* Recorded calls in a form of the device's own, which one launch replays. Without one (NULL) a

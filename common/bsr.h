@@ -111,6 +111,9 @@ layerops_status lo_bsr_put(const char *function, layerops_context *ctx, layerops
 layerops_status lo_bsr_get(const char *function, layerops_context *ctx, const layerops_bsr *w,
                            int64_t first, int64_t count, float *blocks);
 
+/* Sets to 0 what lies outside of W, below and on its right. */
+layerops_status lo_bsr_clear_outside(layerops_context *ctx, const layerops_bsr *w);
+
 /* ---- common/bsr_strip.c: a dense W as f32 in host memory, some block rows at a time ---- */
 
 typedef struct lo_bsr_strip {

@@ -114,30 +114,12 @@ static layerops_status pattern_of(layerops_context *ctx, const layerops_bsr_args
 
 /* ---- Values ---- */
 
-/* Of block i, rows from `row` and columns from `col` on become 0. */
-static layerops_status clear(layerops_context *ctx, const layerops_bsr *w, int64_t i, int64_t row,
-                             int64_t col) {
-  const layerops_matrix outside = layerops_slice(layerops_bsr_values(w), i * w->height + row,
-                                                 w->height - row, col, w->width - col);
-  return fill(ctx, outside, 0);
-}
-
-/* What stands out of W below, and on its right. */
-static layerops_status clear_outside(layerops_context *ctx, const layerops_bsr *w) {
-  const int64_t rows = w->rows % w->height, cols = w->cols % w->width;
-  int64_t below = rows ? w->host.row_start[w->block_rows - 1] : w->count;
-  int64_t right = cols ? w->host.col_start[w->block_cols - 1] : w->count;
-  for (; below < w->count; below++) LO_TRY(clear(ctx, w, below, rows, 0));
-  for (; right < w->count; right++) LO_TRY(clear(ctx, w, w->host.place[right], 0, cols));
-  return LAYEROPS_OK;
-}
-
 static layerops_status put_values(layerops_context *ctx, layerops_bsr *w,
                                   const layerops_bsr_args *a) {
   if (!a->values && !lo_present(&a->device_values)) return fill(ctx, layerops_bsr_values(w), 0);
   LO_TRY(a->values ? layerops_buffer_write(ctx, w->values, a->values, w->values->bytes)
                    : copy(ctx, a->device_values, layerops_bsr_values(w)));
-  return clear_outside(ctx, w);
+  return lo_bsr_clear_outside(ctx, w);
 }
 
 static layerops_status put_scales(layerops_context *ctx, layerops_bsr *w,

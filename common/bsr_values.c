@@ -93,3 +93,24 @@ layerops_status lo_bsr_get(const char *function, layerops_context *ctx, const la
   free(scales);
   return status;
 }
+
+/* ---- What stands out of W ---- */
+
+/* Of block i, rows from `row` and columns from `col` on. */
+static layerops_status clear(layerops_context *ctx, const layerops_bsr *w, int64_t i, int64_t row,
+                             int64_t col) {
+  const layerops_fill_args args = {.y = layerops_slice(layerops_bsr_values(w), i * w->height + row,
+                                                       w->height - row, col, w->width - col)};
+  return layerops_fill(ctx, &args);
+}
+
+layerops_status lo_bsr_clear_outside(layerops_context *ctx, const layerops_bsr *w) {
+  const int64_t rows = w->rows % w->height, cols = w->cols % w->width;
+  if (!rows && !cols) return LAYEROPS_OK;
+  if (ctx->backend->bsr && ctx->backend->bsr->clear) return ctx->backend->bsr->clear(ctx, w);
+  int64_t below = rows ? w->host.row_start[w->block_rows - 1] : w->count;
+  int64_t right = cols ? w->host.col_start[w->block_cols - 1] : w->count;
+  for (; below < w->count; below++) LO_TRY(clear(ctx, w, below, rows, 0));
+  for (; right < w->count; right++) LO_TRY(clear(ctx, w, w->host.place[right], 0, cols));
+  return LAYEROPS_OK;
+}

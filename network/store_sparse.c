@@ -10,7 +10,7 @@
 
 /* More columns than any first layer has, so that a small file cannot ask for much memory: other
  * layers' columns and all rows are those of a tensor that is there. */
-#define MAX_BLOCK_COLS (1 << 24)
+#define MAX_INPUTS (1 << 24)
 
 enum { SIZE, ROW_START, COLUMN };
 static const char *const names[LO_STORE_ARRAYS] = {
@@ -75,14 +75,14 @@ static layerops_status get_shape(const char *path, const lo_safetensors *file, i
   const int64_t height = values->shape[1], width = values->shape[2];
   *count = values->shape[0];
   if (!width) return lo_fail(LAYEROPS_ERROR_FORMAT, "%s: %s has a width of 0", path, values->name);
-  LO_TRY(blame(path, layer,
-               lo_bsr_check_shape("network_load", size[0], size[1], height, width, shape)));
+  const layerops_status cut =
+      lo_bsr_check_shape("network_load", size[0], size[1], height, width, shape);
+  LO_TRY(blame(path, layer, cut == LAYEROPS_ERROR_UNSUPPORTED ? LAYEROPS_ERROR_INVALID : cut));
   LO_TRY(blame(path, layer, lo_bsr_check_count("network_load", *count)));
-  if (shape->block_cols <= MAX_BLOCK_COLS) return LAYEROPS_OK;
+  if (size[1] <= MAX_INPUTS) return LAYEROPS_OK;
   return lo_fail(LAYEROPS_ERROR_FORMAT,
-                 "%s: layers.%lld.weight has %lld inputs in blocks of %lld: at most %d blocks are "
-                 "read",
-                 path, (long long)layer, (long long)size[1], (long long)width, MAX_BLOCK_COLS);
+                 "%s: layers.%lld.weight has %lld inputs: at most %d are read", path,
+                 (long long)layer, (long long)size[1], MAX_INPUTS);
 }
 
 layerops_status lo_store_sparse_pattern(layerops_context *ctx, const char *path,

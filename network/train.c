@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/bsr.h"
 #include "common/call.h"
 #include "network/network.h"
 #include "network/permutation.h"
@@ -180,13 +181,21 @@ static layerops_status update(training *t, layerops_buffer *parameters, piece p)
   return t->args.optimizer == LAYEROPS_OPTIMIZER_SGD ? sgd(t, w, p) : adam(t, w, p);
 }
 
+/* Adam makes 0 / 0 of a gradient that is always 0, as it is outside of W. */
+static bool spoils_outside(const training *t) {
+  const layerops_scalar *epsilon = &t->args.epsilon;
+  return t->args.optimizer != LAYEROPS_OPTIMIZER_SGD && (epsilon->kind != 1 || epsilon->value == 0);
+}
+
 /* The dense parameters in one call, and each sparse layer's values in one. */
 static layerops_status update_all(training *t) {
   const layerops_network *net = t->net;
   LO_TRY(update(t, net->parameters, (piece){0, net->dense}));
   for (int64_t i = 0; i < net->layers; i++) {
     const lo_layer *l = &net->layer[i];
-    if (l->sparse) LO_TRY(update(t, l->w.buffer, (piece){l->dw.offset, l->dw.rows * l->dw.cols}));
+    if (!l->sparse) continue;
+    LO_TRY(update(t, l->w.buffer, (piece){l->dw.offset, l->dw.rows * l->dw.cols}));
+    if (spoils_outside(t)) LO_TRY(lo_bsr_clear_outside(net->ctx, l->sparse));
   }
   return LAYEROPS_OK;
 }

@@ -34,19 +34,6 @@ dense() {
     mv "$scratch/log" "$scratch/dense.log"
 }
 
-# lacks: whether the device cannot train sparse networks, tried on a small one. The reason is left in
-# $scratch/reason, and must name an operation and the device.
-lacks() {
-  data=$subset
-  "$layerops" train --device "$device" --data "$data" --layers 784,16,10 --epochs 1 \
-    --save "$scratch/small" >"$scratch/out" 2>&1 </dev/null &&
-    "$layerops" prune --model "$scratch/small" --block 16 --density 0.25 --save "$scratch/small" \
-      >"$scratch/out" 2>&1 </dev/null || return 1
-  "$layerops" train --device "$device" --data "$data" --sparse --load "$scratch/small" --epochs 2 \
-    >"$scratch/out" 2>"$scratch/reason" </dev/null && return 1
-  grep -Eq "^layerops train: bsr_linear_(for|back)ward: .*$device" "$scratch/reason"
-}
-
 # trains EPOCHS MOST LEAST: how many points below the dense network's accuracy the sparse one's may
 # end, and the least that it must be
 trains() {
@@ -74,10 +61,6 @@ for d in json.load(open(sys.argv[1]))["devices"]:
 [ -s "$scratch/list" ]
 result $? 'there is one to train on' <"$scratch/out"
 while read -r device; do
-  if lacks; then
-    skip "$device: sparse networks" "$(cat "$scratch/reason")"
-    continue
-  fi
   data=$subset
   trains 10 3 0.78
   data=$full

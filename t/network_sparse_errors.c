@@ -162,7 +162,7 @@ static void sizes(void) {
          "layers.1.weight takes 9 inputs, but the layer before has 12 outputs");
   number(size, 1, 8, format, "column[1] is 1, but must lie in [0, 1)");
   number(size, 1, (int64_t)1 << 62, format, "indices are 32 bits wide");
-  number(size, 1, (int64_t)1 << 30, format, "at most 16777216 blocks are read");
+  number(size, 1, (int64_t)1 << 30, format, "at most 16777216 are read");
   number(size, 0, INT64_MAX, format, "indices are 32 bits wide");
   dimension(size, 0, 3, format, "size has 3 elements, but must have 2");
   type(size, "F64", "size is F64");

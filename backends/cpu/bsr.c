@@ -91,8 +91,10 @@ static const float *values_of(layerops_context *ctx, const layerops_bsr *w,
 
 /* Whether features stand in rows; a single sample whose features are neighbours lies the same in
  * both layouts, and is quicker as a row. */
-static bool by_features(int32_t layout, const layerops_matrix *const views[4]) {
-  for (int i = 0; layout == LAYEROPS_FEATURES_BY_ROW && i < 4; i++)
+static bool by_features(int32_t layout, uint32_t flags, const layerops_matrix *const views[4]) {
+  if (layout != LAYEROPS_FEATURES_BY_ROW) return false;
+  if (flags & LAYEROPS_BATCH_INVARIANT) return true;
+  for (int i = 0; i < 4; i++)
     if (views[i] && lo_present(views[i]) && (views[i]->cols != 1 || views[i]->stride != 1))
       return true;
   return false;
@@ -144,11 +146,11 @@ static void start(layerops_context *ctx, lo_bsr_product *p, const layerops_bsr *
 
 layerops_status lo_cpu_bsr_linear_forward(layerops_context *ctx,
                                           const layerops_bsr_linear_forward_args *a) {
-  lo_bsr_product p = {
-      .by_features = by_features(
-          a->layout, (const layerops_matrix *const[4]){&a->x, &a->residual, &a->preact, &a->y}),
-      .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
-      .m = samples_of(a->layout, &a->x)};
+  lo_bsr_product p = {.by_features = by_features(a->layout, a->flags,
+                                                 (const layerops_matrix *const[4]){
+                                                     &a->x, &a->residual, &a->preact, &a->y}),
+                      .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
+                      .m = samples_of(a->layout, &a->x)};
   lo_epilogue epilogue;
   float *scratch;
   lo_epilogue_bsr(a, &epilogue);
@@ -195,8 +197,8 @@ static void plan_dgrad(layerops_context *ctx, backward *b) {
                                 .derivative_slope = (float)a->dx_slope.value};
   b->dgrad = (lo_bsr_product){
       .backward = true,
-      .by_features =
-          by_features(a->layout, (const layerops_matrix *const[4]){&b->dz, &a->dx, &a->dx_saved}),
+      .by_features = by_features(a->layout, a->flags,
+                                 (const layerops_matrix *const[4]){&b->dz, &a->dx, &a->dx_saved}),
       .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
       .m = samples_of(a->layout, &a->dy)};
   start(ctx, &b->dgrad, a->w, &epilogue, &b->dz, &a->dx, &a->gate);
@@ -208,18 +210,19 @@ static void plan_dgrad(layerops_context *ctx, backward *b) {
 static void plan_wgrad(layerops_context *ctx, backward *b) {
   const layerops_bsr_linear_backward_args *a = b->a;
   const layerops_matrix stored = layerops_bsr_values(a->w);
-  b->wgrad = (lo_bsr_gradient){
-      .isa = lo_cpu_of(ctx)->isa,
-      .w = a->w,
-      .by_features = by_features(a->layout, (const layerops_matrix *const[4]){&b->dz, &a->x}),
-      .m = samples_of(a->layout, &a->dy),
-      .dz = lo_plane_of(&b->dz, 0),
-      .x = lo_plane_of(&a->x, 0),
-      .values = lo_plane_of(&stored, 0),
-      .dw = lo_plane_of(&a->dw, 0),
-      .gate = vector_of(&a->gate),
-      .dgate = lo_present(&a->dgate) ? lo_address(&a->dgate) : NULL,
-      .beta = (float)lo_scalar(&a->beta)};
+  b->wgrad =
+      (lo_bsr_gradient){.isa = lo_cpu_of(ctx)->isa,
+                        .w = a->w,
+                        .by_features = by_features(
+                            a->layout, a->flags, (const layerops_matrix *const[4]){&b->dz, &a->x}),
+                        .m = samples_of(a->layout, &a->dy),
+                        .dz = lo_plane_of(&b->dz, 0),
+                        .x = lo_plane_of(&a->x, 0),
+                        .values = lo_plane_of(&stored, 0),
+                        .dw = lo_plane_of(&a->dw, 0),
+                        .gate = vector_of(&a->gate),
+                        .dgate = lo_present(&a->dgate) ? lo_address(&a->dgate) : NULL,
+                        .beta = (float)lo_scalar(&a->beta)};
   b->wgrad.threads = lo_parallel_width(ctx, products_ns(b->wgrad.isa, a->w, b->wgrad.m));
   b->rest = lo_most(b->rest, lo_bsr_gradient_scratch(&b->wgrad));
 }

@@ -84,4 +84,5 @@ const struct lo_bsr_form lo_cuda_bsr_form = {.create = create,
                                              .index = lo_cuda_bsr_index,
                                              .scores = lo_cuda_bsr_scores,
                                              .gather = lo_cuda_bsr_gather,
-                                             .scatter = lo_cuda_bsr_scatter};
+                                             .scatter = lo_cuda_bsr_scatter,
+                                             .clear = lo_cuda_bsr_clear};

@@ -112,9 +112,10 @@ layerops_status lo_cuda_bsr_scores(layerops_context *ctx, const lo_bsr_shape *sh
   return status;
 }
 
-static lo_cu_bsr_dense params_of(const layerops_bsr *w, const layerops_matrix *dense) {
+/* Without the dense matrix. */
+static lo_cu_bsr_dense params_of(const layerops_bsr *w) {
   const layerops_matrix values = layerops_bsr_values(w);
-  return (lo_cu_bsr_dense){.dense = lo_cuda_view(dense),
+  return (lo_cu_bsr_dense){.dense = {.rows = w->rows, .cols = w->cols},
                            .values = lo_cuda_view(&values),
                            .row_start = w->row_start->native,
                            .column = w->column->native,
@@ -127,15 +128,22 @@ static lo_cu_bsr_dense params_of(const layerops_bsr *w, const layerops_matrix *d
 
 layerops_status lo_cuda_bsr_gather(layerops_context *ctx, layerops_bsr *w,
                                    const layerops_matrix *dense) {
-  const lo_cu_bsr_dense p = params_of(w, dense);
+  lo_cu_bsr_dense p = params_of(w);
+  p.dense = lo_cuda_view(dense);
   if (p.scales) return run(ctx, LO_CU_BSR_QUANTISE, &p, w->count, "bsr_from_dense");
   return run(ctx, LO_CU_BSR_GATHER, &p, w->count * w->height * w->width, "bsr_from_dense");
 }
 
 layerops_status lo_cuda_bsr_scatter(layerops_context *ctx, const layerops_bsr *w,
                                     const layerops_matrix *dense) {
-  const lo_cu_bsr_dense p = params_of(w, dense);
+  lo_cu_bsr_dense p = params_of(w);
+  p.dense = lo_cuda_view(dense);
   const layerops_fill_args fill = {.y = *dense};
   LO_TRY(lo_cuda_fill(ctx, &fill));
   return run(ctx, LO_CU_BSR_SCATTER, &p, w->count * w->height * w->width, "bsr_to_dense");
+}
+
+layerops_status lo_cuda_bsr_clear(layerops_context *ctx, const layerops_bsr *w) {
+  const lo_cu_bsr_dense p = params_of(w);
+  return run(ctx, LO_CU_BSR_CLEAR, &p, w->count * w->height * w->width, "bsr_create");
 }

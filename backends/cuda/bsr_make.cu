@@ -172,6 +172,14 @@ __global__ void __launch_bounds__(256) scatter_kernel(const __grid_constant__ lo
   }
 }
 
+__global__ void __launch_bounds__(256) clear_kernel(const __grid_constant__ lo_cu_bsr_dense p) {
+  int area = p.height * p.width;
+  LO_EACH_ITEM(p.count * area) {
+    place at(p, item / area, (int)(item % area));
+    if (!at.inside) lo_store(p.values, item, 0.0f);
+  }
+}
+
 int lo_cu_run_bsr_index(int which, const lo_cu_bsr_index *p, lo_cu_grid grid, void *stream) {
   static const void *const kernels[] = {(const void *)check_kernel, (const void *)sum_kernel,
                                         (const void *)deal_kernel, (const void *)order_kernel};
@@ -180,7 +188,7 @@ int lo_cu_run_bsr_index(int which, const lo_cu_bsr_index *p, lo_cu_grid grid, vo
 
 int lo_cu_run_bsr_dense(int which, const lo_cu_bsr_dense *p, lo_cu_grid grid, void *stream) {
   static const void *const kernels[] = {(const void *)scores_kernel, (const void *)gather_kernel,
-                                        (const void *)quantise_kernel,
-                                        (const void *)scatter_kernel};
+                                        (const void *)quantise_kernel, (const void *)scatter_kernel,
+                                        (const void *)clear_kernel};
   return lo_cu_launch(kernels[which], grid, p, stream);
 }

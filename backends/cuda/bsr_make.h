@@ -33,7 +33,7 @@ typedef struct lo_cu_bsr_dense {
   int block_rows, height, width, score; /* score: LO_CU_BSR_L1, ... */
 } lo_cu_bsr_dense;
 
-enum { LO_CU_BSR_SCORES, LO_CU_BSR_GATHER, LO_CU_BSR_QUANTISE, LO_CU_BSR_SCATTER };
+enum { LO_CU_BSR_SCORES, LO_CU_BSR_GATHER, LO_CU_BSR_QUANTISE, LO_CU_BSR_SCATTER, LO_CU_BSR_CLEAR };
 int lo_cu_run_bsr_dense(int which, const lo_cu_bsr_dense *p, lo_cu_grid grid, void *stream);
 
 #ifdef __cplusplus

@@ -50,6 +50,7 @@ layerops_status lo_cuda_bsr_gather(layerops_context *ctx, layerops_bsr *w,
                                    const layerops_matrix *dense);
 layerops_status lo_cuda_bsr_scatter(layerops_context *ctx, const layerops_bsr *w,
                                     const layerops_matrix *dense);
+layerops_status lo_cuda_bsr_clear(layerops_context *ctx, const layerops_bsr *w);
 
 /* ---- bsr_form.c */
 extern const struct lo_bsr_form lo_cuda_bsr_form;

@@ -187,11 +187,12 @@ LAYEROPS_API void layerops_event_destroy(layerops_event *event);
  * One that is refused returns its error and is not in the graph. A graph replays the calls in
  * order, without checks or lookups, on the context that recorded it: on CUDA as one CUDA graph (as
  * a list where LAYEROPS_VERBOSE wants a line of each call), elsewhere as a list. Scalars that are
- * elements of buffers are read when it replays. Buffers must live as long as the graph; its
- * workspace it keeps itself, and only one context uses it, whose calls and replays come one after
- * the other. A context may have any number of graphs, and they may be destroyed in any order, also
- * when the context is closed and while a replay is on its way. Faults that a replay finds are told
- * by the next sync or read (on the CPU by the replay itself, which ends there).
+ * elements of buffers are read when it replays. Buffers and block-sparse weights must live as long
+ * as the graph; its workspace it keeps itself, and only one context uses it, whose calls and
+ * replays come one after the other. A context may have any number of graphs, and they may be
+ * destroyed in any order, also when the context is closed and while a replay is on its way. Faults
+ * that a replay finds are told by the next sync or read (on the CPU by the replay itself, which
+ * ends there).
  *
  * Host views that would be staged, reads, writes and syncs cannot be recorded (STATE), nor can a
  * context begin twice or replay while it records. Used by the context's thread. */

@@ -74,9 +74,9 @@ LAYEROPS_API layerops_status layerops_network_sparse(layerops_network *network, 
  * of its W, whose arguments these are, with their values; all else is 0 from then on, and training
  * changes kept blocks alone. A layer that is sparse already is pruned as the dense matrix that it
  * stands for, so the blocks may be others. Epochs and steps count on; the optimizer's state is zero
- * again. Views and weights that the network has shown are no longer its own, and must not be used.
- * After an error the network is as it was. Weights go through host memory: the call returns when it
- * is done. */
+ * again. Views and weights that the network has shown are no longer its own, and must not be used,
+ * by a graph that was recorded with them either. After an error the network is as it was. Weights
+ * go through host memory: the call returns when it is done. */
 typedef struct layerops_network_prune_args {
   int64_t first, count; /* layers first ... first + count - 1. count 0: from first on all but the
                            network's last, which has few weights and suffers the most */

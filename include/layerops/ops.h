@@ -381,7 +381,7 @@ enum { LAYEROPS_SAMPLES_BY_ROW = 0, LAYEROPS_FEATURES_BY_ROW = 1 };
  *
  * Block i of W counts gate[i] times (f32, [1, kept blocks]; absent: all once). A gate of 0 leaves
  * its block out, as if it were not kept: NaN and infinity in it, or in what it is multiplied with,
- * do not propagate. Rows of W without blocks give act(bias) + residual.
+ * do not propagate. Rows of W without blocks give act(alpha * 0 + bias) + residual.
  *
  * X is f32, f16 or bf16, W of X's type or i8 (with the scales of bsr.h); bias, residual, preact and
  * Y are of X's type or f32, each on its own. */
