@@ -170,7 +170,7 @@ static void sizes(void) {
   dimension(values, 0, 5, format, "column has 6 elements, but must have 5");
   dimension(values, 1, 0, format, "layers.0.weight: network_load: block is 0");
   dimension(values, 2, 0, format, "layers.0.weight.values has a width of 0");
-  dimension(values, 1, 5, LAYEROPS_ERROR_UNSUPPORTED, "block is 5; supported: 4, 8");
+  dimension(values, 1, 5, format, "block is 5; supported: 4, 8");
   dimension(values, 1, 8, format, "row_start has 4 elements, but must have 3");
   type(values, "I32", "values is I32 with 3 dimensions, but must be F32 with 3");
   rename_tensor(values, "x", "layers.0.weight.values is missing");
