@@ -61,6 +61,12 @@ static inline bool lo_bsr_step_of(const lo_bsr_product *p, int64_t e, lo_bsr_ste
   return !p->gate || p->gate[block] != 0.0f;
 }
 
+/* Scratch of `lists` lists of a line's blocks. */
+static inline int64_t lo_bsr_list_floats(const lo_bsr_product *p, int64_t lists) {
+  const int64_t bytes = lists * lo_bsr_longest(p) * (int64_t)sizeof(lo_segment);
+  return lo_round_up(bytes, 64) / (int64_t)sizeof(float);
+}
+
 /* Rows in tiles of about equal height: `higher` ones of each + 1 rows, then others of each. */
 typedef struct lo_bsr_split {
   int64_t each, higher, others;

@@ -1,9 +1,7 @@
-/* Few samples, forward: rows of W as they stand against samples whose blocks are copied together,
- * by dot tiles. Nothing of W is packed, and no lane is idle; the order of additions is another one,
- * which depends on the pattern alone. */
+/* Few samples, forward: rows of W against rows of X, both as they stand, by dot tiles. Nothing is
+ * packed, and no lane is idle; the order of additions is another one, which depends on the pattern
+ * alone. */
 #include <config.h>
-
-#include <string.h>
 
 #include "backends/cpu/bsr.h"
 
@@ -13,106 +11,84 @@ typedef struct job {
   const lo_bsr_product *p;
   int64_t cuts;
   int64_t task_floats;
-  float *scratch;
+  float *scratch; /* of a task: the list of a line */
 } job;
 
-/* The input of a line's blocks, [sample][block][width]; 0 where a gate is, and outside of W. */
-static void gather(const lo_bsr_product *p, int64_t line, float *to) {
+/* The blocks of a line and what they meet. One sample takes the place of W in the tiles: these hold
+ * several outputs then, which read more of a block at once. */
+static int64_t list_line(const lo_bsr_product *p, int64_t line, lo_segment *list) {
   const int32_t *start = lo_bsr_start(p);
-  const int64_t width = p->w->width, row = (start[line + 1] - start[line]) * width;
   const float *in = (const float *)(const void *)p->in.base;
-  for (int64_t e = start[line]; e < start[line + 1]; e++, to += width) {
+  int64_t count = 0;
+  for (int64_t e = start[line]; !p->empty && e < start[line + 1]; e++) {
     lo_bsr_step step;
-    const int64_t k = lo_bsr_step_of(p, e, &step) ? step.k : 0;
-    for (int64_t i = 0; i < p->m; i++) {
-      memcpy(to + i * row, in + i * p->in.stride + step.from, (size_t)k * sizeof *to);
-      if (k < width) memset(to + i * row + k, 0, (size_t)(width - k) * sizeof *to);
-    }
+    if (!lo_bsr_step_of(p, e, &step)) continue;
+    const float *x = in + step.from, *w = p->values + step.place;
+    list[count++] = p->m == 1 ? (lo_segment){w, x, step.k} : (lo_segment){x, w, step.k};
   }
+  return count;
 }
 
-/* A line: its values, and the samples that were gathered for it, rows of k. */
-typedef struct line_dots {
-  const float *w, *x;
-  int64_t outputs, k, width, area;
-  float *sums; /* [sample][OUTPUTS] */
-} line_dots;
-
-/* One sample: tiles of outputs, which read more of a block at once. */
-static void run_one(const lo_microkernels *mk, const line_dots *l) {
-  const int64_t tiles = lo_cuts(l->outputs, mk->dot_rows[0]);
+static void run_one(const lo_bsr_product *p, lo_dot_tile tile, int64_t outputs) {
+  const lo_microkernels *mk = p->isa->product;
+  const int64_t tiles = lo_cuts(outputs, mk->dot_rows[0]);
+  float *sums = tile.c;
+  tile.x_row = p->w->width;
+  tile.c_row = 1;
   for (int64_t u = 0; u < tiles; u++) {
     int64_t begin, end;
-    lo_share(l->outputs, tiles, u, &begin, &end);
-    const lo_dot_tile tile = {.x = l->w + begin * l->width,
-                              .w = l->x,
-                              .x_row = l->width,
-                              .w_row = l->k,
-                              .k = l->k,
-                              .part = l->width,
-                              .x_next = l->area,
-                              .w_next = l->width,
-                              .c = l->sums + begin,
-                              .c_row = 1};
+    lo_share(outputs, tiles, u, &begin, &end);
+    tile.x_first = begin * tile.x_row;
+    tile.c = sums + begin;
     mk->dot[0][end - begin - 1](&tile);
   }
 }
 
-static void run_some(const lo_microkernels *mk, const line_dots *l, int64_t samples) {
+static void run_some(const lo_bsr_product *p, lo_dot_tile tile, int64_t outputs) {
+  const lo_microkernels *mk = p->isa->product;
   const int64_t most = lo_least(mk->dot_columns, 4); /* sums of 4 are added up together */
-  for (int64_t j = 0; j < l->outputs; j += most) {
-    const int64_t columns = lo_least(most, l->outputs - j);
-    const int64_t tiles = lo_cuts(samples, mk->dot_rows[columns - 1]);
+  float *sums = tile.c;
+  tile.x_row = p->in.stride;
+  tile.w_row = p->w->width;
+  tile.c_row = OUTPUTS;
+  for (int64_t j = 0; j < outputs; j += most) {
+    const int64_t columns = lo_least(most, outputs - j);
+    const int64_t tiles = lo_cuts(p->m, mk->dot_rows[columns - 1]);
     for (int64_t u = 0; u < tiles; u++) {
       int64_t begin, end;
-      lo_share(samples, tiles, u, &begin, &end);
-      const lo_dot_tile tile = {.x = l->x + begin * l->k,
-                                .w = l->w + j * l->width,
-                                .x_row = l->k,
-                                .w_row = l->width,
-                                .k = l->k,
-                                .part = l->width,
-                                .x_next = l->width,
-                                .w_next = l->area,
-                                .c = l->sums + begin * OUTPUTS + j,
-                                .c_row = OUTPUTS};
+      lo_share(p->m, tiles, u, &begin, &end);
+      tile.x_first = begin * tile.x_row;
+      tile.w_first = j * tile.w_row;
+      tile.c = sums + begin * OUTPUTS + j;
       mk->dot[columns - 1][end - begin - 1](&tile);
     }
   }
 }
 
-static void run_line(const lo_bsr_product *p, int64_t line, float *gathered) {
-  const int32_t *start = lo_bsr_start(p);
-  const int64_t width = p->w->width, area = p->w->height * width;
+static void run_line(const lo_bsr_product *p, int64_t line, lo_segment *list) {
+  const int64_t outputs = lo_bsr_outputs(p, line);
   float sums[SAMPLES * OUTPUTS] __attribute__((aligned(64)));
-  const line_dots l = {.w = p->values + start[line] * area,
-                       .x = gathered,
-                       .outputs = lo_bsr_outputs(p, line),
-                       .k = p->empty ? 0 : (start[line + 1] - start[line]) * width,
-                       .width = width,
-                       .area = area,
-                       .sums = sums};
-  if (l.k) gather(p, line, gathered);
+  const lo_dot_tile tile = {.list = list, .count = list_line(p, line, list), .c = sums};
   if (p->m == 1)
-    run_one(p->isa->product, &l);
+    run_one(p, tile, outputs);
   else
-    run_some(p->isa->product, &l, p->m);
-  for (int64_t j = 0; j < l.outputs; j += LO_MAX_PANEL)
+    run_some(p, tile, outputs);
+  for (int64_t j = 0; j < outputs; j += LO_MAX_PANEL)
     p->isa->finish(&p->finish, sums + j, OUTPUTS, 0, line * p->w->height + j, p->m,
-                   lo_least(LO_MAX_PANEL, l.outputs - j));
+                   lo_least(LO_MAX_PANEL, outputs - j));
 }
 
 static void run_task(void *arg, int64_t task) {
   const job *t = arg;
   const int64_t end = lo_bsr_first_line(t->p, task + 1, t->cuts);
   for (int64_t line = lo_bsr_first_line(t->p, task, t->cuts); line < end; line++)
-    run_line(t->p, line, t->scratch + task * t->task_floats);
+    run_line(t->p, line, (lo_segment *)(void *)(t->scratch + task * t->task_floats));
 }
 
 static job cut(const lo_bsr_product *p) {
   return (job){.p = p,
                .cuts = lo_most(p->threads, 1),
-               .task_floats = lo_round_up(p->m * lo_bsr_longest(p) * p->w->width, 16)};
+               .task_floats = lo_bsr_list_floats(p, 1)};
 }
 
 static int64_t scratch(const lo_bsr_product *p) {

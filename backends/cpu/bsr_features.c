@@ -96,8 +96,7 @@ static job cut(const lo_bsr_product *p) {
   t.line_cuts = lo_bsr_divides(p, threads) ? threads : 1;
   t.row_cuts = lo_least(threads / t.line_cuts, p->m);
   const int64_t blocks = lo_bsr_longest(p);
-  const int64_t lists = lo_round_up(t.panels * blocks * (int64_t)sizeof(lo_segment), 64);
-  t.list_floats = lists / (int64_t)sizeof(float);
+  t.list_floats = lo_bsr_list_floats(p, t.panels);
   t.task_floats = STAGE * t.panel + t.list_floats;
   if (!p->backward) t.task_floats += lo_round_up(blocks * p->w->height * p->w->width, 16);
   return t;

@@ -213,9 +213,40 @@ static void run_block(const job *t, slice dz, int64_t block, float *sums, int64_
   }
 }
 
+/* One sample: rows of a block are its slice of X, times an element of dZ each, which stays in
+ * registers. Time goes to stores and to whatever comes between them. */
+static lo_microkernel outer_product(const job *t) {
+  const lo_microkernels *mk = t->g->isa->product;
+  return t->plain && t->g->m == 1 ? mk->resident[(t->panel >> mk->lane_bits) - 1][0] : NULL;
+}
+
+static void run_outer(const job *t, lo_microkernel run, slice dz, int64_t begin, int64_t end) {
+  const lo_bsr_gradient *g = t->g;
+  const layerops_bsr *w = g->w;
+  lo_segment x = {.x = dz.at, .k = 1};
+  lo_tile tile = {.list = &x,
+                  .count = 1,
+                  .x_row = 1,
+                  .c_row = g->dw.stride,
+                  .columns = t->panel,
+                  .tiles = w->height};
+  float *c = lo_element(&g->dw, begin * w->height, 0);
+  for (int64_t block = begin; block < end; block++, c += w->height * g->dw.stride)
+    for (int64_t q = 0; q < w->width; q += t->panel) {
+      x.w = slice_of_x(t, w->host.column[block]).at + q;
+      tile.c = c + q;
+      run(&tile);
+    }
+}
+
 static void run_wide(const job *t, int64_t r, int64_t begin, int64_t end, const place *p) {
   const slice dz = slice_of_dz(t, r, p);
   const layerops_bsr *w = t->g->w;
+  const lo_microkernel outer = outer_product(t);
+  if (outer && whole(w, r, begin) && whole(w, r, end - 1)) {
+    run_outer(t, outer, dz, begin, end);
+    return;
+  }
   for (int64_t block = begin; block < end; block++) {
     if (t->plain && whole(w, r, block)) {
       run_block(t, dz, block, lo_element(&t->g->dw, block * w->height, 0), t->g->dw.stride);

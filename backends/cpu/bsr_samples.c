@@ -27,13 +27,8 @@ static int64_t widest(const lo_bsr_product *p) {
   return p->isa->product->lanes * p->isa->product->vectors;
 }
 
-static int64_t list_floats(const lo_bsr_product *p) {
-  const int64_t bytes = lo_bsr_longest(p) * (int64_t)sizeof(lo_segment);
-  return lo_round_up(bytes, 64) / (int64_t)sizeof(float);
-}
-
 static int64_t task_floats(const lo_bsr_product *p) {
-  return p->in_features * widest(p) + 2 * STAGE * widest(p) + list_floats(p);
+  return p->in_features * widest(p) + 2 * STAGE * widest(p) + lo_bsr_list_floats(p, 1);
 }
 
 static place place_of(const job *t, int64_t task) {

@@ -49,11 +49,14 @@ typedef void (*lo_microkernel)(lo_tile *tile);
 
 /* c[r][j] = the sum over k of x[r][k] * w[j][k], added in an order that depends on k alone. Rows
  * may lie in parts: so many k (0: all), whole vectors, from the first element of one to the next
- * x_next and w_next floats. */
+ * x_next and w_next floats; or anywhere: those of a list, x_first and w_first floats behind where
+ * its segments begin. */
 typedef struct lo_dot_tile {
   const float *x, *w;
   int64_t x_row, w_row, k;
   int64_t part, x_next, w_next;
+  const lo_segment *list;
+  int64_t count, x_first, w_first;
   float *c;
   int64_t c_row;
 } lo_dot_tile;

@@ -283,6 +283,10 @@ ALWAYS_INLINE void dot(const lo_dot_tile *t, int rows, int columns) {
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
     for (int c = 0; c < columns; c++) sums[r][c] = vec_zero();
+  for (int64_t i = 0; i < t->count; i++) {
+    const lo_segment *s = &t->list[i];
+    dot_part(sums, t, s->x + t->x_first, s->w + t->w_first, s->k, rows, columns);
+  }
   const int64_t part = t->part ? t->part : t->k;
   const float *x = t->x, *w = t->w;
   for (int64_t k = t->k; k > 0; k -= part) {
