@@ -86,9 +86,7 @@ static void run_task(void *arg, int64_t task) {
 }
 
 static job cut(const lo_bsr_product *p) {
-  return (job){.p = p,
-               .cuts = lo_most(p->threads, 1),
-               .task_floats = lo_bsr_list_floats(p, 1)};
+  return (job){.p = p, .cuts = lo_most(p->threads, 1), .task_floats = lo_bsr_list_floats(p, 1)};
 }
 
 static int64_t scratch(const lo_bsr_product *p) {

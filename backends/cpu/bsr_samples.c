@@ -8,7 +8,9 @@
 
 #include "backends/cpu/bsr.h"
 
-enum { STAGE = 64 }; /* features whose sums are collected before they leave */
+/* Features whose sums are collected before they leave, since a sample's lie together where they
+ * go and rows of samples may be pages apart; and those that are transposed for an epilogue. */
+enum { STAGE = 256, TURN = LO_MAX_PANEL };
 
 typedef struct job {
   const lo_bsr_product *p;
@@ -17,7 +19,7 @@ typedef struct job {
   float *scratch;
 } job;
 
-/* Of a task: the panel, two stages (sums, and sums transposed), the list. */
+/* Of a task: the panel, the sums, some of them transposed, the list. */
 typedef struct place {
   float *panel, *sums, *turned;
   lo_segment *list;
@@ -28,7 +30,7 @@ static int64_t widest(const lo_bsr_product *p) {
 }
 
 static int64_t task_floats(const lo_bsr_product *p) {
-  return p->in_features * widest(p) + 2 * STAGE * widest(p) + lo_bsr_list_floats(p, 1);
+  return (p->in_features + STAGE + TURN) * widest(p) + lo_bsr_list_floats(p, 1);
 }
 
 static place place_of(const job *t, int64_t task) {
@@ -37,7 +39,7 @@ static place place_of(const job *t, int64_t task) {
   s.panel = t->scratch + task * t->task_floats;
   s.sums = s.panel + p->in_features * widest(p);
   s.turned = s.sums + STAGE * widest(p);
-  s.list = (lo_segment *)(void *)(s.turned + STAGE * widest(p));
+  s.list = (lo_segment *)(void *)(s.turned + TURN * widest(p));
   return s;
 }
 
@@ -65,10 +67,10 @@ static void pack_samples(const lo_bsr_product *p, stripe s, const place *to) {
                       p->in_features);
     return;
   }
-  for (int64_t j = 0; j < p->in_features; j += STAGE) {
-    const int64_t n = lo_least(STAGE, p->in_features - j);
-    p->isa->load_rows(in->type, from + j * size, in->stride, to->turned, STAGE, s.rows, n);
-    p->isa->transpose(to->turned, STAGE, to->panel + j * s.width, s.width, s.rows, n);
+  for (int64_t j = 0; j < p->in_features; j += TURN) {
+    const int64_t n = lo_least(TURN, p->in_features - j);
+    p->isa->load_rows(in->type, from + j * size, in->stride, to->turned, TURN, s.rows, n);
+    p->isa->transpose(to->turned, TURN, to->panel + j * s.width, s.width, s.rows, n);
   }
 }
 
@@ -116,8 +118,11 @@ static void finish_samples(const lo_bsr_product *p, const stripe *s, const place
                       c->stride, features, s->rows);
     return;
   }
-  p->isa->transpose(at->sums, s->width, at->turned, STAGE, features, s->rows);
-  p->isa->finish(&p->finish, at->turned, STAGE, s->i, j, s->rows, features);
+  for (int64_t q = 0; q < features; q += TURN) {
+    const int64_t n = lo_least(TURN, features - q);
+    p->isa->transpose(at->sums + q * s->width, s->width, at->turned, TURN, n, s->rows);
+    p->isa->finish(&p->finish, at->turned, TURN, s->i, j + q, s->rows, n);
+  }
 }
 
 /* ---- Lines ---- */

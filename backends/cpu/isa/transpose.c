@@ -145,10 +145,15 @@ static inline int upto(int64_t left) {
   return left < BLOCK ? (int)left : BLOCK;
 }
 
+/* The side whose rows lie further apart is walked along them. */
 void LO_ISA_NAME(lo_transpose)(const float *from, int64_t from_row, float *to, int64_t to_row,
                                int64_t rows, int64_t cols) {
-  for (int64_t r = 0; r < rows; r += BLOCK)
-    for (int64_t c = 0; c < cols; c += BLOCK)
+  const bool across = from_row >= to_row;
+  const int64_t outer = across ? rows : cols, inner = across ? cols : rows;
+  for (int64_t i = 0; i < outer; i += BLOCK)
+    for (int64_t j = 0; j < inner; j += BLOCK) {
+      const int64_t r = across ? i : j, c = across ? j : i;
       block(from + r * from_row + c, from_row, to + c * to_row + r, to_row, upto(rows - r),
             upto(cols - c));
+    }
 }
