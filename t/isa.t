@@ -3,8 +3,10 @@
 # other tests run on. Sets run side by side: LAYEROPS_CPU_ISA chooses (t/cpu.c tests that it does).
 . "$top_srcdir/t/tap.sh"
 
+# Buffers, replays and repeats are the same whatever the set is.
 LAYEROPS_TEST_DEVICES=cpu
-export LAYEROPS_TEST_DEVICES
+LAYEROPS_TEST_KERNELS=1
+export LAYEROPS_TEST_DEVICES LAYEROPS_TEST_KERNELS
 unset LAYEROPS_CPU_ISA LAYEROPS_VERBOSE
 programs='ops_gemm ops_linear ops_backward ops_rows ops_move ops_update ops_bsr field_values network'
 

@@ -1,6 +1,7 @@
 /* The conformance suite on every device. OPS, given by the Makefile, says which operations: one
  * program a family, so that they run in parallel. LAYEROPS_TEST_FULL=1 runs all shapes;
- * LAYEROPS_TEST_SEED and LAYEROPS_TEST_STRICT do what the options are called. */
+ * LAYEROPS_TEST_SEED, LAYEROPS_TEST_STRICT and LAYEROPS_TEST_KERNELS do what the options are
+ * called. */
 #include <config.h>
 
 #include "t/conformance/conformance.h"
@@ -27,6 +28,7 @@ static void run(const char *device) {
   cf_options options = {.device = device,
                         .only = OPS,
                         .full = flag("LAYEROPS_TEST_FULL"),
+                        .kernels = flag("LAYEROPS_TEST_KERNELS"),
                         .strict = flag("LAYEROPS_TEST_STRICT"),
                         .seed = seed ? strtoull(seed, NULL, 0) : 1,
                         .report = report,

@@ -83,6 +83,23 @@ static void gather(const job *t, const line_list *l, int64_t i, int64_t rows, in
 
 /* ---- Tiles ---- */
 
+/* The sums of a tile and what follows, in registers where the loop can. */
+static void finish_tile(const lo_bsr_product *p, lo_grouped_tile *tile, int64_t i, int64_t j) {
+  float bias[LO_GROUPED_PANEL];
+  lo_grouped_out out;
+  if (tile->k && lo_grouped_finishes(p->dot, &p->finish)) {
+    out = lo_grouped_out_of(p->isa, &p->finish, i, j, tile->columns, bias);
+    tile->out = &out;
+    p->dot->run(tile);
+    return;
+  }
+  if (tile->k)
+    p->dot->run(tile);
+  else
+    memset(tile->c, 0, sizeof(float) * (size_t)(tile->rows * tile->c_row));
+  p->isa->finish(&p->finish, tile->c, tile->c_row, i, j, tile->rows, tile->columns);
+}
+
 static void run_tile(const job *t, const line_list *l, int64_t i, int64_t rows, int64_t units) {
   const lo_bsr_product *p = t->p;
   const int64_t panel = p->dot->panel, outputs = lo_bsr_outputs(p, l->line);
@@ -90,20 +107,15 @@ static void run_tile(const job *t, const line_list *l, int64_t i, int64_t rows, 
   gather(t, l, i, rows, units);
   for (int64_t q = 0; q * panel < outputs; q++) {
     const int64_t columns = lo_least(panel, outputs - q * panel);
-    const lo_grouped_tile tile = {.x = (const char *)l->x,
-                                  .x_row = t->x_row * WORD,
-                                  .w = l->panels + q * t->words * panel,
-                                  .k = l->k,
-                                  .c = sums,
-                                  .c_row = panel,
-                                  .rows = (int)rows,
-                                  .columns = (int)columns};
-    if (l->k)
-      p->dot->run(&tile);
-    else
-      memset(sums, 0, sizeof sums);
-    p->isa->finish(&p->finish, sums, panel, i, l->line * lo_bsr_width(p) + q * panel, rows,
-                   columns);
+    lo_grouped_tile tile = {.x = (const char *)l->x,
+                            .x_row = t->x_row * WORD,
+                            .w = l->panels + q * t->words * panel,
+                            .k = l->k,
+                            .c = sums,
+                            .c_row = panel,
+                            .rows = (int)rows,
+                            .columns = (int)columns};
+    finish_tile(p, &tile, i, l->line * lo_bsr_width(p) + q * panel);
   }
 }
 

@@ -88,10 +88,8 @@ static bool x_serves_in_place(const lo_grouped_plan *plan) {
   return !(row % 4096 == 0 && plan->m > 8 && panels >= 2) && !(row % 4 && panels >= 8);
 }
 
-static bool runs_in_registers(const lo_grouped_plan *plan) {
-  const lo_finish *f = &plan->finish;
-  return plan->k && f->alpha == 1.0f && lo_finish_is_simple(f) &&
-         plan->dot->out_types & LO_BIT(f->c.type);
+bool lo_grouped_finishes(const lo_grouped *dot, const lo_finish *f) {
+  return f->alpha == 1.0f && lo_finish_is_simple(f) && dot->out_types & LO_BIT(f->c.type);
 }
 
 /* ---- Pieces ---- */
@@ -186,7 +184,7 @@ bool lo_grouped_plan_product(layerops_context *ctx, const lo_product *p,
   plan->w = lo_grouped_w(dot, &p->b, !p->trans_b);
   plan->integers = dot->type != LAYEROPS_BF16;
   if (plan->integers) set_scaling(plan);
-  plan->out_in_registers = runs_in_registers(plan);
+  plan->out_in_registers = plan->k && lo_grouped_finishes(dot, &plan->finish);
   plan->streams = plan->out_in_registers && dot->run_short && plan->words <= LO_GROUPED_SHORT;
   plan->slab = plan->streams ? 2 * LO_GROUPED_ROWS : dot->rows;
   plan->x_in_place = x_serves_in_place(plan);

@@ -135,21 +135,26 @@ static void prefetch_c(const lo_plane *c, int64_t i, int64_t rows, int64_t j, in
       __builtin_prefetch(at + r * row + byte, 1);
 }
 
-/* The last block's tile, whose sums never leave the registers. */
-static void run_out(const piece *t, const block *b, lo_grouped_tile *tile, int64_t i, int64_t j) {
-  const lo_finish *f = &t->finish;
-  float bias[LO_GROUPED_PANEL];
+lo_grouped_out lo_grouped_out_of(const lo_isa *isa, const lo_finish *f, int64_t i, int64_t j,
+                                 int columns, float bias[LO_GROUPED_PANEL]) {
   lo_grouped_out out = {.type = f->c.type,
                         .y_row = f->c.stride * (int64_t)layerops_type_size(f->c.type),
                         .low = f->activation == LAYEROPS_RELU ? 0.0f : -INFINITY};
   out.y = f->c.base + i * out.y_row + j * (int64_t)layerops_type_size(f->c.type);
-  if (t->plan->integers) out.scaling = scaling_at(t, b, i, j);
   if (f->bias.base && f->bias.type == LAYEROPS_F32) {
     out.bias = (const float *)(const void *)f->bias.base + j;
   } else if (f->bias.base) {
-    t->plan->isa->load(f->bias.type, f->bias.base + 2 * j, bias, tile->columns);
+    isa->load(f->bias.type, f->bias.base + 2 * j, bias, columns);
     out.bias = bias;
   }
+  return out;
+}
+
+/* The last block's tile, whose sums never leave the registers. */
+static void run_out(const piece *t, const block *b, lo_grouped_tile *tile, int64_t i, int64_t j) {
+  float bias[LO_GROUPED_PANEL];
+  lo_grouped_out out = lo_grouped_out_of(t->plan->isa, &t->finish, i, j, tile->columns, bias);
+  if (t->plan->integers) out.scaling = scaling_at(t, b, i, j);
   tile->out = &out;
   (t->plan->streams ? t->plan->dot->run_short : t->plan->dot->run)(tile);
 }

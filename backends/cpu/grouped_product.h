@@ -71,6 +71,12 @@ void lo_grouped_pack_panels(const lo_isa *isa, const lo_grouped *dot, const lo_g
 const lo_grouped *lo_grouped_choose(layerops_context *ctx, layerops_type a, layerops_type b,
                                     int64_t n, int64_t k);
 
+/* Whether the loop can finish sums in its registers; and what it does then with the tile at (i, j)
+ * of C, where `bias` is room for one that is converted. */
+bool lo_grouped_finishes(const lo_grouped *dot, const lo_finish *f);
+lo_grouped_out lo_grouped_out_of(const lo_isa *isa, const lo_finish *f, int64_t i, int64_t j,
+                                 int columns, float bias[LO_GROUPED_PANEL]);
+
 /* How many columns at the end of n go by dot tiles where rows of both operands can be read. */
 int64_t lo_grouped_dot_columns(const lo_grouped *dot, int64_t n, int64_t k);
 

@@ -10,9 +10,11 @@ typedef enum cf_result { CF_FAILED = 0, CF_PASSED = 1, CF_SKIPPED = 2 } cf_resul
 typedef struct cf_options {
   const char *device;
   const char
-      *only;  /* NULL, or a comma-separated list of what operations begin with: "linear,mse" */
-  int full;   /* all shapes, not a selection */
-  int strict; /* an operation that the device lacks is a failure, not a skip */
+      *only;   /* NULL, or a comma-separated list of what operations begin with: "linear,mse" */
+  int full;    /* all shapes, not a selection */
+  int kernels; /* what may tell kernels apart alone: memory between pages without access where a
+                  check has it, no buffers then, no replays, nothing twice */
+  int strict;  /* an operation that the device lacks is a failure, not a skip */
   uint64_t seed;
   /* One line a check: "gemm f32: tile edges", and what there is to say (never NULL). */
   void (*report)(void *user, cf_result result, const char *name, const char *detail);

@@ -117,8 +117,7 @@ static void run(cf_session *s, const layer *l) {
 static void tile_edges(cf_session *s, layerops_type type) {
   static const int64_t tiles[] = {2, 8, 16, 32, 64, 128};
   int turn = 0;
-  int64_t count =
-      s->options->full || s->variant == CF_BUFFERS ? CF_COUNT(tiles) : CF_COUNT(tiles) - 1;
+  int64_t count = cf_in_full(s) ? CF_COUNT(tiles) : CF_COUNT(tiles) - 1;
   for (int64_t t = 0; t < count; t++)
     for (int64_t m = -1; m <= 1; m++)
       for (int64_t n = -1; n <= 1; n++)

@@ -48,6 +48,11 @@ bool cf_has(cf_session *s, layerops_status status) {
   return status == LAYEROPS_OK;
 }
 
+bool cf_in_full(const cf_session *s) {
+  return s->options->full || s->variant == CF_BUFFERS ||
+         (s->options->kernels && s->variant == CF_HOST);
+}
+
 bool cf_next_side(cf_session *s, int *side) {
   static const int after[] = {[CF_DEVICE] = CF_AGAIN, [CF_AGAIN] = CF_REFERENCE};
   *side = *side < 0 ? CF_DEVICE : *side == CF_REFERENCE ? CF_SIDE_COUNT : after[*side];
@@ -149,8 +154,10 @@ static void run_check(cf_session *s, const cf_check *check, layerops_type type, 
 }
 
 static bool has_variant(const cf_session *s, const cf_check *check, int variant) {
-  if (variant == CF_BUFFERS) return true;
+  const bool paged = s->on_host && check->variants & CF_BIT(CF_HOST);
+  if (variant == CF_BUFFERS) return !(s->options->kernels && paged);
   if (variant == CF_PAGE_START && !s->on_host) return false;
+  if (s->options->kernels && (variant == CF_REPLAY || variant == CF_TWICE)) return false;
   return check->variants & CF_BIT(variant);
 }
 

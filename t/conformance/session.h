@@ -154,6 +154,9 @@ double cf_rounded(layerops_type type, double x);
 double cf_decode(layerops_type type, const void *element);
 void cf_encode(layerops_type type, double x, void *element);
 
+/* Whether this variant of a check takes its largest shapes too: the first does. */
+bool cf_in_full(const cf_session *s);
+
 /* ---- session.c ---- */
 void cf_case(cf_session *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool cf_next_side(cf_session *s, int *side);
