@@ -47,31 +47,43 @@ static layerops_status run(gradient *g, int which, const layerops_matrix *to, in
       operation);
 }
 
-/* Neither gates nor the layout of features have kernels on tensor cores. */
-static bool is_usual(const layerops_bsr_linear_backward_args *a) {
-  return a->layout == LAYEROPS_SAMPLES_BY_ROW && !lo_present(&a->gate);
-}
-
 static layerops_status run_dx(gradient *g) {
   const layerops_bsr_linear_backward_args *a = g->a;
-  lo_cuda_bsr_product p = {.w = a->w, .turned = true, .x = g->dz, .y = a->dx, .what = operation};
+  lo_cuda_bsr_product p = {.w = a->w,
+                           .turned = true,
+                           .by_features = g->p.transposed,
+                           .x = g->dz,
+                           .y = a->dx,
+                           .gate = a->gate,
+                           .what = operation};
   if (!lo_present(&a->dx)) return LAYEROPS_OK;
   p.epilogue = (lo_epilogue){.alpha = layerops_value(1),
                              .derivative = a->dx_activation,
                              .derivative_slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
-  if (is_usual(a) && lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
+  if (lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
+  if (lo_cuda_bsr_ring_takes(g->ctx, &p)) return lo_cuda_bsr_ring_run(g->ctx, &p);
   return run(g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols);
 }
 
+/* The gates' gradient is a by-product of that of the weights. */
 static layerops_status run_dw(gradient *g) {
   const layerops_bsr_linear_backward_args *a = g->a;
   const layerops_bsr *w = a->w;
-  lo_cuda_bsr_gradient p = {
-      .w = w, .dz = g->dz, .x = a->x, .dw = a->dw, .beta = a->beta, .what = operation};
-  if (!lo_present(&a->dw)) return LAYEROPS_OK;
-  if (is_usual(a) && lo_cuda_bsr_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_wgrad(g->ctx, &p);
-  return run(g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width);
+  lo_cuda_bsr_gradient p = {.w = w,
+                            .by_features = g->p.transposed,
+                            .dz = g->dz,
+                            .x = a->x,
+                            .dw = a->dw,
+                            .gate = a->gate,
+                            .dgate = a->dgate,
+                            .beta = a->beta,
+                            .what = operation};
+  if (!lo_present(&a->dw) && !lo_present(&a->dgate)) return LAYEROPS_OK;
+  if (lo_cuda_bsr_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_wgrad(g->ctx, &p);
+  if (lo_cuda_bsr_ring_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_ring_wgrad(g->ctx, &p);
+  LO_TRY(run(g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width));
+  return run(g, LO_CU_BSR_DGATE, &a->dgate, w->count);
 }
 
 layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
@@ -104,6 +116,5 @@ layerops_status lo_cuda_bsr_linear_backward(layerops_context *ctx,
   if (a->dx_activation != LAYEROPS_IDENTITY) g.p.saved = lo_cuda_view(&a->dx_saved);
   LO_TRY(run_dx(&g));
   LO_TRY(run_dw(&g));
-  LO_TRY(run(&g, LO_CU_BSR_DGATE, &a->dgate, w->count));
   return run(&g, LO_CU_BSR_DBIAS, &a->dbias, w->rows);
 }

@@ -11,6 +11,13 @@ EXTRA_DIST += \
 	%D%/bsr_group.cuh \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
+	%D%/bsr_panel.cuh \
+	%D%/bsr_ring.cuh \
+	%D%/bsr_ring_bf16.cu \
+	%D%/bsr_ring_f16.cu \
+	%D%/bsr_ring_launch.cuh \
+	%D%/bsr_ring_wgrad.cu \
+	%D%/bsr_ring_wgrad.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -80,6 +87,9 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
+	%D%/bsr_ring_bf16.cu \
+	%D%/bsr_ring_f16.cu \
+	%D%/bsr_ring_wgrad.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
@@ -114,6 +124,7 @@ library_parts += %D%/libcuda.la
 	%D%/ops_bsr.c \
 	%D%/ops_bsr.h \
 	%D%/ops_bsr_f32.c \
+	%D%/ops_bsr_ring.c \
 	%D%/ops_product.c \
 	%D%/ops_rows.c \
 	%D%/ops_simple.c \

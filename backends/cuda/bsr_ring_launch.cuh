@@ -1,0 +1,45 @@
+/* The table of ring kernels of one type: lo_bsr_ring_of<BF16>. */
+#ifndef LO_CUDA_BSR_RING_LAUNCH_CUH
+#define LO_CUDA_BSR_RING_LAUNCH_CUH
+
+#include "backends/cuda/bsr_ring.cuh"
+
+typedef struct lo_bsr_ring_entry {
+  const void *kernel;
+  unsigned threads, shared;
+} lo_bsr_ring_entry;
+
+template <class T> static constexpr lo_bsr_ring_entry lo_bsr_ring_entry_of() {
+  return {(const void *)bsr_ring_kernel<T>, T::THREADS, T::BYTES};
+}
+
+#define X(NAME, ...) lo_bsr_ring_entry_of<lo_bsr_ring<BF16, TURN, true, false, __VA_ARGS__>>(),
+template <bool BF16, bool TURN> static lo_bsr_ring_entry lo_bsr_ring_plain(int tile) {
+  static const lo_bsr_ring_entry kernels[] = {LO_CU_BSR_RING(X)};
+  return kernels[tile];
+}
+#undef X
+#define X(NAME, ...) lo_bsr_ring_entry_of<lo_bsr_ring<BF16, TURN, FEATURES, true, __VA_ARGS__>>(),
+template <bool BF16, bool TURN, bool FEATURES>
+static lo_bsr_ring_entry lo_bsr_ring_factors(int tile) {
+  static const lo_bsr_ring_entry kernels[] = {LO_CU_BSR_RING_FACTORS(X)};
+  return kernels[tile];
+}
+#undef X
+template <bool BF16, bool TURN>
+static lo_bsr_ring_entry lo_bsr_ring_turned(int tile, lo_cu_bsr_ring_kind kind) {
+  if (!kind.factors) return lo_bsr_ring_plain<BF16, TURN>(tile);
+  return kind.features ? lo_bsr_ring_factors<BF16, TURN, true>(tile)
+                       : lo_bsr_ring_factors<BF16, TURN, false>(tile);
+}
+template <bool BF16>
+static int lo_bsr_ring_run(int tile, lo_cu_bsr_ring_kind kind, const lo_cu_bsr_ring *p,
+                           lo_cu_grid grid, void *stream) {
+  lo_bsr_ring_entry e = kind.turned ? lo_bsr_ring_turned<BF16, true>(tile, kind)
+                                    : lo_bsr_ring_turned<BF16, false>(tile, kind);
+  grid.threads = e.threads;
+  grid.shared = e.shared;
+  return lo_cu_launch(e.kernel, grid, p, stream);
+}
+
+#endif
