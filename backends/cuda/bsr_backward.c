@@ -51,7 +51,7 @@ static layerops_status run_dx(gradient *g) {
   const layerops_bsr_linear_backward_args *a = g->a;
   lo_cuda_bsr_product p = {.w = a->w,
                            .turned = true,
-                           .by_features = g->p.transposed,
+                           .features = g->p.transposed,
                            .x = g->dz,
                            .y = a->dx,
                            .gate = a->gate,
@@ -61,8 +61,9 @@ static layerops_status run_dx(gradient *g) {
                              .derivative = a->dx_activation,
                              .derivative_slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
+  lo_cuda_bsr_one_sample(&p);
   if (lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
-  if (lo_cuda_bsr_ring_takes(g->ctx, &p)) return lo_cuda_bsr_ring_run(g->ctx, &p);
+  if (lo_cuda_bsr_features_takes(g->ctx, &p)) return lo_cuda_bsr_features_run(g->ctx, &p);
   return run(g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols);
 }
 
@@ -71,7 +72,7 @@ static layerops_status run_dw(gradient *g) {
   const layerops_bsr_linear_backward_args *a = g->a;
   const layerops_bsr *w = a->w;
   lo_cuda_bsr_gradient p = {.w = w,
-                            .by_features = g->p.transposed,
+                            .features = g->p.transposed,
                             .dz = g->dz,
                             .x = a->x,
                             .dw = a->dw,
@@ -81,7 +82,7 @@ static layerops_status run_dw(gradient *g) {
                             .what = operation};
   if (!lo_present(&a->dw) && !lo_present(&a->dgate)) return LAYEROPS_OK;
   if (lo_cuda_bsr_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_wgrad(g->ctx, &p);
-  if (lo_cuda_bsr_ring_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_ring_wgrad(g->ctx, &p);
+  if (lo_cuda_bsr_features_wgrad_takes(g->ctx, &p)) return lo_cuda_bsr_features_wgrad(g->ctx, &p);
   LO_TRY(run(g, LO_CU_BSR_DW, &a->dw, w->count * w->height * w->width));
   return run(g, LO_CU_BSR_DGATE, &a->dgate, w->count);
 }

@@ -6,18 +6,18 @@ EXTRA_DIST += \
 	%D%/bsr_boxes.cuh \
 	%D%/bsr_direct.cu \
 	%D%/bsr_direct.cuh \
+	%D%/bsr_features.cuh \
+	%D%/bsr_features_bf16.cu \
+	%D%/bsr_features_f16.cu \
+	%D%/bsr_features_launch.cuh \
+	%D%/bsr_features_wgrad.cu \
+	%D%/bsr_features_wgrad.cuh \
 	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
 	%D%/bsr_group.cuh \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
 	%D%/bsr_panel.cuh \
-	%D%/bsr_ring.cuh \
-	%D%/bsr_ring_bf16.cu \
-	%D%/bsr_ring_f16.cu \
-	%D%/bsr_ring_launch.cuh \
-	%D%/bsr_ring_wgrad.cu \
-	%D%/bsr_ring_wgrad.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -78,6 +78,9 @@ library_parts += %D%/libcuda.la
 	%D%/bsr.cu \
 	%D%/bsr_boxes.cu \
 	%D%/bsr_direct.cu \
+	%D%/bsr_features_bf16.cu \
+	%D%/bsr_features_f16.cu \
+	%D%/bsr_features_wgrad.cu \
 	%D%/bsr_form.c \
 	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
@@ -87,9 +90,6 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
-	%D%/bsr_ring_bf16.cu \
-	%D%/bsr_ring_f16.cu \
-	%D%/bsr_ring_wgrad.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
@@ -124,7 +124,7 @@ library_parts += %D%/libcuda.la
 	%D%/ops_bsr.c \
 	%D%/ops_bsr.h \
 	%D%/ops_bsr_f32.c \
-	%D%/ops_bsr_ring.c \
+	%D%/ops_bsr_features.c \
 	%D%/ops_product.c \
 	%D%/ops_rows.c \
 	%D%/ops_simple.c \

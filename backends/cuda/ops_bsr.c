@@ -217,7 +217,7 @@ static const kernel kernels[] = {
 bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p) {
   const problem q = problem_of(p);
   const bool same = p->w->type == p->x.type && lo_type_bytes(p->x.type) == 2;
-  return same && !p->by_features && !lo_present(&p->gate) && LO_SELECT(ctx, kernels, &q);
+  return same && !p->features && !lo_present(&p->gate) && LO_SELECT(ctx, kernels, &q);
 }
 
 layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p) {
@@ -234,21 +234,22 @@ layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product
 layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                                            const layerops_bsr_linear_forward_args *a) {
   lo_cuda_bsr_product p = {.w = a->w,
-                           .by_features = a->layout == LAYEROPS_FEATURES_BY_ROW,
+                           .features = a->layout == LAYEROPS_FEATURES_BY_ROW,
                            .x = a->x,
                            .y = a->y,
                            .gate = a->gate,
                            .what = "bsr_linear_forward"};
   lo_epilogue_bsr(a, &p.epilogue);
+  lo_cuda_bsr_one_sample(&p);
   if (lo_cuda_bsr_takes(ctx, &p)) return lo_cuda_bsr_run(ctx, &p);
-  if (lo_cuda_bsr_ring_takes(ctx, &p)) return lo_cuda_bsr_ring_run(ctx, &p);
+  if (lo_cuda_bsr_features_takes(ctx, &p)) return lo_cuda_bsr_features_run(ctx, &p);
   return lo_cuda_bsr_linear_f32(ctx, a);
 }
 
 /* ---- The gradient of the weights */
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
   return lo_cuda(ctx)->architecture >= AMPERE && lo_cuda(ctx)->device->shared >= GROUP_SHARED &&
-         g->w->state && g->x.type == g->w->type && !g->by_features && !lo_present(&g->gate) &&
+         g->w->state && g->x.type == g->w->type && !g->features && !lo_present(&g->gate) &&
          !lo_present(&g->dgate) && lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8) &&
          g->x.rows <= INT32_MAX && !lo_cuda_shut_out(ctx, "bsr_wgrad");
 }

@@ -11,36 +11,39 @@ layerops_status lo_cuda_bsr_linear_f32(layerops_context *ctx,
 
 /* ---- ops_bsr.c: 16-bit types */
 
-/* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X. */
+/* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X.
+ * By features, all matrices of samples are transposed. */
 typedef struct lo_cuda_bsr_product {
   const layerops_bsr *w;
-  bool turned, by_features; /* by_features: rows of X and Y, and what is beside Y, are features */
+  bool turned;
   layerops_matrix x, y;
-  layerops_matrix gate; /* of W's blocks, or absent */
   lo_epilogue epilogue;
-  const char *what; /* the operation */
+  const char *what;     /* the operation */
+  layerops_matrix gate; /* absent: all blocks count once */
+  bool features;
 } lo_cuda_bsr_product;
 bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
 layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
 
-/* dW = gate G + beta dW where blocks are kept, G = dZ^T X, a matrix as the values are, of X's type
- * or f32; dgate = sum of G W over each block + beta dgate. */
+/* dW = dZ^T X + beta dW where blocks are kept: a matrix as the values are, of their type or f32. */
 typedef struct lo_cuda_bsr_gradient {
   const layerops_bsr *w;
-  bool by_features;
-  layerops_matrix dz, x;
-  layerops_matrix dw, gate, dgate; /* each may be absent */
+  layerops_matrix dz, x, dw;
   layerops_scalar beta;
   const char *what;
+  layerops_matrix gate, dgate; /* absent or present, as dW then */
+  bool features;
 } lo_cuda_bsr_gradient;
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
 layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
 
-/* ---- ops_bsr_ring.c: the same for activations of 16 bits, by features too, with gates, and with
- * weights of 8-bit integers; products with samples by row only where blocks have such factors. */
-bool lo_cuda_bsr_ring_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
-layerops_status lo_cuda_bsr_ring_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
-bool lo_cuda_bsr_ring_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
-layerops_status lo_cuda_bsr_ring_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+/* ---- ops_bsr_features.c: activations of 16 bits, by features, or of either layout where blocks
+ * have factors: gates, or scales of 8-bit integers; gradients of values and gates in either. */
+bool lo_cuda_bsr_features_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
+layerops_status lo_cuda_bsr_features_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
+bool lo_cuda_bsr_features_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+layerops_status lo_cuda_bsr_features_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+/* Makes columns of one sample rows, if their features are neighbours, for other kernels. */
+void lo_cuda_bsr_one_sample(lo_cuda_bsr_product *p);
 
 #endif
