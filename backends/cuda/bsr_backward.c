@@ -62,8 +62,8 @@ static layerops_status run_dx(gradient *g) {
                              .derivative_slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
   lo_cuda_bsr_one_sample(&p);
-  if (lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
   if (lo_cuda_bsr_features_takes(g->ctx, &p)) return lo_cuda_bsr_features_run(g->ctx, &p);
+  if (lo_cuda_bsr_takes(g->ctx, &p)) return lo_cuda_bsr_run(g->ctx, &p);
   return run(g, LO_CU_BSR_DX, &a->dx, a->dx.rows * a->dx.cols);
 }
 

@@ -241,8 +241,8 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                            .what = "bsr_linear_forward"};
   lo_epilogue_bsr(a, &p.epilogue);
   lo_cuda_bsr_one_sample(&p);
-  if (lo_cuda_bsr_takes(ctx, &p)) return lo_cuda_bsr_run(ctx, &p);
   if (lo_cuda_bsr_features_takes(ctx, &p)) return lo_cuda_bsr_features_run(ctx, &p);
+  if (lo_cuda_bsr_takes(ctx, &p)) return lo_cuda_bsr_run(ctx, &p);
   return lo_cuda_bsr_linear_f32(ctx, a);
 }
 

@@ -1,5 +1,5 @@
-/* Products with block-sparse weights of 16-bit activations by features, or with factors of blocks:
- * on tensor cores, through a ring of stages. */
+/* Products with block-sparse weights and activations of 16 bits, by features, with factors of
+ * blocks, or in small blocks: on tensor cores, through a ring of stages. */
 #include <config.h>
 
 #include "backends/cuda/bsr_launch.h"
@@ -92,7 +92,8 @@ static const char *refuse(layerops_context *ctx, const problem *q, const char *n
   if (!reason) reason = refuse_type(ctx, q->p->x.type);
   if (reason) return reason;
   if (factors != q->factors) return factors ? "blocks have no factors" : "blocks have factors";
-  if (!factors && !q->p->features) return "activations are samples by row";
+  if (!factors && !q->p->features && !*lo_cuda(ctx)->forced && (q->n_side > 16 || q->m < 64))
+    return "others are faster by samples, but for many of them in small blocks";
   const tile *t = tile_of(q, number);
   if (!fits(ctx, t)) return "a block has too little shared memory";
   if (t->bn > 16 && t->bn > q->n_side) return "blocks are of another size";
@@ -117,7 +118,6 @@ PLAIN(128x16, 2)
 PLAIN(128x32, 3)
 PLAIN(128x64, 4)
 PLAIN(128x128, 5)
-PLAIN(256x64, 6)
 WEIGHTED(64x16, 0)
 WEIGHTED(64x32, 1)
 WEIGHTED(128x16, 2)
@@ -138,7 +138,6 @@ static const kernel kernels[] = {
     {{"bsr_features_128x32", refuse_128x32}, 3},
     {{"bsr_features_128x64", refuse_128x64}, 4},
     {{"bsr_features_128x128", refuse_128x128}, 5},
-    {{"bsr_features_256x64", refuse_256x64}, 6},
     {{"bsr_weighted_64x16", refuse_weighted_64x16}, 0},
     {{"bsr_weighted_64x32", refuse_weighted_64x32}, 1},
     {{"bsr_weighted_128x16", refuse_weighted_128x16}, 2},
