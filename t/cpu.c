@@ -185,52 +185,7 @@ static void test_rows_of(layerops_type type) {
   layerops_close(ctx);
 }
 
-/* Nor do a sample's with block-sparse weights, in either layout. */
-static void test_samples_of(layerops_type type, int32_t layout) {
-  enum { M = 64, N = 96, K = 300, BLOCK = 16 };
-  const bool by_features = layout == LAYEROPS_FEATURES_BY_ROW;
-  layerops_context *ctx = open_threads(1);
-  layerops_bsr *w = NULL;
-  work of = work_new();
-  layerops_matrix x = work_cast(ctx, &of, type, work_f32(&of, M, K)), turned = x;
-  const layerops_bsr_dense_args cut = {.w = work_f32(&of, N, K), .block = BLOCK, .type = type};
-  turned.host = (char *)x.host; /* M x K numbers, whichever way they are read */
-  turned.rows = K;
-  turned.cols = turned.stride = M;
-  layerops_bsr_linear_forward_args args = {.x = by_features ? turned : x,
-                                           .layout = layout,
-                                           .flags = LAYEROPS_BATCH_INVARIANT,
-                                           .y = by_features ? work_output(&of, LAYEROPS_F32, N, M)
-                                                            : work_output(&of, LAYEROPS_F32, M, N)};
-  int failed = layerops_bsr_from_dense(ctx, &cut, &w) != LAYEROPS_OK;
-  args.w = w;
-  failed += layerops_bsr_linear_forward(ctx, &args) != LAYEROPS_OK;
-  const float *all = args.y.host;
-  uint16_t narrow[K];
-  float wide[K];
-  for (int64_t j = 0; j < K && by_features; j++) { /* the first sample by itself */
-    memcpy(&narrow[j], (char *)turned.host + j * M * (int64_t)sizeof *narrow, sizeof *narrow);
-    memcpy(&wide[j], (char *)turned.host + j * M * (int64_t)sizeof *wide,
-           type == LAYEROPS_F32 ? sizeof *wide : 0);
-  }
-  args.x = by_features
-               ? layerops_host_matrix(type == LAYEROPS_F32 ? (void *)wide : narrow, type, K, 1)
-               : layerops_slice(x, 0, 1, 0, K);
-  args.y =
-      by_features ? work_output(&of, LAYEROPS_F32, N, 1) : work_output(&of, LAYEROPS_F32, 1, N);
-  failed += layerops_bsr_linear_forward(ctx, &args) != LAYEROPS_OK;
-  for (int64_t j = 0; j < N; j++)
-    failed += memcmp((float *)args.y.host + j, all + (by_features ? j * M : j), sizeof(float)) != 0;
-  ok(!failed, "%s: a sample of 1 or 64 has the same bits with block-sparse weights, layout %d",
-     layerops_type_name(type), (int)layout);
-  layerops_bsr_destroy(w);
-  work_free(&of);
-  layerops_close(ctx);
-}
-
 static void test_rows(void) {
-  static const layerops_type types[] = {LAYEROPS_F32, LAYEROPS_F16, LAYEROPS_BF16};
-  for (int i = 0; i < 6; i++) test_samples_of(types[i / 2], i % 2);
   test_rows_of(LAYEROPS_F32);
   test_rows_of(LAYEROPS_F16);
   test_rows_of(LAYEROPS_BF16);

@@ -56,9 +56,10 @@ check_PROGRAMS += %D%/weights
 %C%_weights_LDADD = $(LDADD) -lm
 
 # Block-sparse weights.
-check_PROGRAMS += %D%/bsr %D%/bsr_fuzz %D%/bsr_masks %D%/bsr_whole %D%/errors_bsr
+check_PROGRAMS += %D%/bsr %D%/bsr_batch %D%/bsr_fuzz %D%/bsr_masks %D%/bsr_whole %D%/errors_bsr
 %C%_bsr_SOURCES = %D%/bsr.c %D%/devices.h %D%/is.h %D%/tap.h
 %C%_bsr_LDADD = $(LDADD) -lm
+%C%_bsr_batch_SOURCES = %D%/bsr_batch.c %D%/devices.h %D%/is.h %D%/tap.h
 %C%_bsr_fuzz_SOURCES = %D%/bsr_fuzz.c %D%/tap.h
 %C%_bsr_fuzz_LDADD = $(inside)
 %C%_bsr_masks_SOURCES = %D%/bsr_masks.c %D%/devices.h %D%/is.h %D%/tap.h

@@ -69,6 +69,7 @@ static layerops_status run_dx(const backward *b) {
                            .y = a->dx,
                            .gate = a->gate,
                            .features = b->features,
+                           .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
                            .what = operation};
   if (!lo_present(&a->dx)) return LAYEROPS_OK;
   p.epilogue = (lo_epilogue){.alpha = layerops_value(1),
@@ -78,16 +79,13 @@ static layerops_status run_dx(const backward *b) {
   return lo_cuda_bsr_takes(b->ctx, &p) ? lo_cuda_bsr_run(b->ctx, &p) : lo_cuda_bsr_simt(b->ctx, &p);
 }
 
-/* dW, and dgate, which tensor cores leave, as they do gates and features by row. */
+/* dW, and dgate, which is a by-product of it. */
 static layerops_status run_values(const backward *b, char *memory) {
   lo_cuda_bsr_gradient g = b->gradient;
   g.dz = b->dz;
-  const bool usual = !g.features && !lo_present(&g.gate) && g.x.type == g.w->type;
-  if (lo_present(&g.dw) && usual && lo_cuda_bsr_wgrad_takes(b->ctx, &g)) {
-    LO_TRY(lo_cuda_bsr_wgrad(b->ctx, &g));
-    g.dw = (layerops_matrix){0};
-  }
   if (!lo_present(&g.dw) && !lo_present(&g.dgate)) return LAYEROPS_OK;
+  if (lo_cuda_bsr_wgrad_takes(b->ctx, &g)) return lo_cuda_bsr_wgrad(b->ctx, &g);
+  if (lo_cuda_bsr_features_wgrad_takes(b->ctx, &g)) return lo_cuda_bsr_features_wgrad(b->ctx, &g);
   return lo_cuda_bsr_simt_wgrad(b->ctx, &g, memory);
 }
 

@@ -139,6 +139,51 @@ typedef struct lo_cu_boxed_bsr_wgrad {
   X(64x16, 4, 2, 2, 1, 10)                                                                         \
   X(32x8, 2, 1, 1, 2, 16)
 
+/* ---- Block-sparse products through a ring of stages in shared memory (bsr_features.cuh). */
+typedef struct lo_cu_bsr_features {
+  lo_cu_bsr16 p;
+  const float *gate, *scale; /* of kept blocks, or NULL */
+  int loose;                 /* rows of X begin elsewhere than on borders of 16 bytes */
+  int narrow;                /* values are 8-bit integers */
+} lo_cu_bsr_features;
+
+/* BM samples by BN features of a block of PARTS_M x PARTS_N warps, with STAGES stages; RESIDENT
+ * blocks on an SM. Kinds of products: by features without factors; with, in either layout. X(NAME,
+ * BM, BN, PARTS_M, PARTS_N, STAGES, RESIDENT) */
+#define LO_CU_BSR_FEATURES(X)                                                                      \
+  X(64x16, 64, 16, 4, 1, 8, 5)                                                                     \
+  X(64x32, 64, 32, 2, 2, 8, 4)                                                                     \
+  X(128x16, 128, 16, 4, 1, 4, 6)                                                                   \
+  X(128x32, 128, 32, 4, 1, 4, 4)                                                                   \
+  X(128x64, 128, 64, 2, 2, 4, 3)                                                                   \
+  X(128x128, 128, 128, 2, 2, 4, 2)
+#define LO_CU_BSR_FEATURES_FACTORS(X)                                                              \
+  X(64x16, 64, 16, 4, 1, 8, 5)                                                                     \
+  X(64x32, 64, 32, 2, 2, 8, 4)                                                                     \
+  X(128x16, 128, 16, 4, 1, 4, 4)                                                                   \
+  X(128x32, 128, 32, 4, 1, 4, 4)                                                                   \
+  X(128x64, 128, 64, 2, 2, 4, 2)
+
+/* Bytes of the stages, 32 elements of k each. */
+#define LO_CU_BSR_FEATURES_STAGES(BM, BN, STAGES) (64 * ((BM) + (BN)) * (STAGES))
+
+/* dW = gate dZ^T X where blocks are kept, and the gradient of the gates, SPAN / SIDE blocks of at
+ * most SIDE x SIDE by WARPS warps; X and dZ of either layout. X(SIDE, SPAN, WARPS) */
+#define LO_CU_BSR_FEATURES_SIDES(X)                                                                \
+  X(8, 64, 4) X(16, 64, 4) X(32, 64, 4) X(64, 64, 4) X(128, 128, 8)
+#define LO_CU_BSR_FEATURES_WGRAD_STAGES(SPAN) (768 * (SPAN)) /* bytes */
+typedef struct lo_cu_bsr_features_wgrad {
+  const void *z, *x, *w; /* w: the values, where dgate is wanted */
+  lo_i64 z_stride, x_stride, m, n, k;
+  const int *row, *place, *column;
+  const float *gate; /* or NULL */
+  float *dgate;      /* or NULL */
+  int count, height, width;
+  int loose; /* rows of dZ or X begin elsewhere than on borders of 16 bytes */
+  lo_cu_factor beta;
+  lo_cu_epilogue e; /* of dW: e.c.p is NULL where that is not wanted */
+} lo_cu_bsr_features_wgrad;
+
 /* ---- Launches */
 /* tile: of LO_CU_BSR_LINES, of LO_CU_BSR_VALUES. Of the grid only x counts. */
 int lo_cu_run_bsr_lines(int tile, const lo_cu_bsr_simt *p, lo_cu_grid grid, void *stream);
@@ -159,6 +204,18 @@ int lo_cu_run_bsr_wgrad(int shape, int bf16, const lo_cu_bsr_wgrad *p, lo_cu_gri
                         void *stream);
 int lo_cu_run_bsr_wgrad_boxes(int shape, int bf16, const lo_cu_boxed_bsr_wgrad *p, lo_cu_grid grid,
                               void *stream);
+/* tile: of LO_CU_BSR_FEATURES; with factors: of LO_CU_BSR_FEATURES_FACTORS. Of the grid only x
+ * counts. */
+typedef struct lo_cu_bsr_features_kind {
+  int turned, features, factors;
+} lo_cu_bsr_features_kind;
+int lo_cu_run_bsr_features_f16(int tile, lo_cu_bsr_features_kind kind, const lo_cu_bsr_features *p,
+                               lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_features_bf16(int tile, lo_cu_bsr_features_kind kind, const lo_cu_bsr_features *p,
+                                lo_cu_grid grid, void *stream);
+/* side: a number in LO_CU_BSR_FEATURES_SIDES. */
+int lo_cu_run_bsr_features_wgrad(int side, int bf16, int features,
+                                 const lo_cu_bsr_features_wgrad *p, lo_cu_grid grid, void *stream);
 
 #ifdef __cplusplus
 }

@@ -5,10 +5,17 @@ EXTRA_DIST += \
 	%D%/bsr_boxes.cuh \
 	%D%/bsr_direct.cu \
 	%D%/bsr_direct.cuh \
+	%D%/bsr_features.cuh \
+	%D%/bsr_features_bf16.cu \
+	%D%/bsr_features_f16.cu \
+	%D%/bsr_features_launch.cuh \
+	%D%/bsr_features_wgrad.cu \
+	%D%/bsr_features_wgrad.cuh \
 	%D%/bsr_group.cu \
 	%D%/bsr_group.cuh \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
+	%D%/bsr_panel.cuh \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt.cuh \
 	%D%/bsr_simt_values.cu \
@@ -71,6 +78,9 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_backward.c \
 	%D%/bsr_boxes.cu \
 	%D%/bsr_direct.cu \
+	%D%/bsr_features_bf16.cu \
+	%D%/bsr_features_f16.cu \
+	%D%/bsr_features_wgrad.cu \
 	%D%/bsr_form.c \
 	%D%/bsr_group.cu \
 	%D%/bsr_launch.h \
@@ -114,6 +124,7 @@ library_parts += %D%/libcuda.la
 	%D%/move.cu \
 	%D%/ops_bsr.c \
 	%D%/ops_bsr.h \
+	%D%/ops_bsr_features.c \
 	%D%/ops_bsr_simt.c \
 	%D%/ops_product.c \
 	%D%/ops_rows.c \

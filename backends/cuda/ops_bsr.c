@@ -231,6 +231,15 @@ layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product
                  (long long)p->w->width, lo_cuda(ctx)->architecture, lo_cuda(ctx)->forced);
 }
 
+layerops_status lo_cuda_bsr_multiply(layerops_context *ctx, lo_cuda_bsr_product *p) {
+  /* whose tiles without slices add up a line in its order, whatever m is */
+  if (p->invariant) return lo_cuda_bsr_simt(ctx, p);
+  lo_cuda_bsr_one_sample(p);
+  if (lo_cuda_bsr_features_takes(ctx, p)) return lo_cuda_bsr_features_run(ctx, p);
+  if (lo_cuda_bsr_takes(ctx, p)) return lo_cuda_bsr_run(ctx, p);
+  return lo_cuda_bsr_simt(ctx, p);
+}
+
 layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                                            const layerops_bsr_linear_forward_args *a) {
   lo_cuda_bsr_product p = {.w = a->w,
@@ -238,15 +247,17 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
                            .y = a->y,
                            .gate = a->gate,
                            .features = a->layout == LAYEROPS_FEATURES_BY_ROW,
+                           .invariant = a->flags & LAYEROPS_BATCH_INVARIANT,
                            .what = "bsr_linear_forward"};
   lo_epilogue_bsr(a, &p.epilogue);
-  return lo_cuda_bsr_takes(ctx, &p) ? lo_cuda_bsr_run(ctx, &p) : lo_cuda_bsr_simt(ctx, &p);
+  return lo_cuda_bsr_multiply(ctx, &p);
 }
 
 /* ---- The gradient of the weights */
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
   return lo_cuda(ctx)->architecture >= AMPERE && lo_cuda(ctx)->device->shared >= GROUP_SHARED &&
-         g->w->state && lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8) &&
+         g->w->state && g->x.type == g->w->type && !g->features && !lo_present(&g->gate) &&
+         !lo_present(&g->dgate) && lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8) &&
          g->x.rows <= INT32_MAX && !lo_cuda_shut_out(ctx, "bsr_wgrad");
 }
 

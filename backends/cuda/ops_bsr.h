@@ -15,7 +15,10 @@ typedef struct lo_cuda_bsr_product {
   const char *what;     /* the operation */
   layerops_matrix gate; /* absent: all blocks count once */
   bool features;
+  bool invariant; /* a sample's bits depend neither on the others nor on their number */
 } lo_cuda_bsr_product;
+/* By the kernels that suit it best. */
+layerops_status lo_cuda_bsr_multiply(layerops_context *ctx, lo_cuda_bsr_product *p);
 
 /* dW = dZ^T X + beta dW where blocks are kept: a matrix as the values are, of their type or f32. */
 typedef struct lo_cuda_bsr_gradient {
@@ -27,11 +30,20 @@ typedef struct lo_cuda_bsr_gradient {
   bool features;
 } lo_cuda_bsr_gradient;
 
-/* ---- ops_bsr.c: 16-bit types on tensor cores, where they take it */
+/* 16-bit types on tensor cores, where they take it. */
 bool lo_cuda_bsr_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
 layerops_status lo_cuda_bsr_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
 bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
 layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+
+/* ---- ops_bsr_features.c: activations of 16 bits, by features, or of either layout where blocks
+ * have factors: gates, or scales of 8-bit integers; gradients of values and gates in either. */
+bool lo_cuda_bsr_features_takes(layerops_context *ctx, const lo_cuda_bsr_product *p);
+layerops_status lo_cuda_bsr_features_run(layerops_context *ctx, const lo_cuda_bsr_product *p);
+bool lo_cuda_bsr_features_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+layerops_status lo_cuda_bsr_features_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+/* Makes columns of one sample rows, if their features are neighbours, for other kernels. */
+void lo_cuda_bsr_one_sample(lo_cuda_bsr_product *p);
 
 /* ---- ops_bsr_simt.c: all of it on ordinary cores */
 layerops_status lo_cuda_bsr_simt(layerops_context *ctx, const lo_cuda_bsr_product *p);

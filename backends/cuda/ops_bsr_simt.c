@@ -36,6 +36,7 @@ static layerops_status too_many(const layerops_bsr *w, int64_t m, const char *wh
 typedef struct line_problem {
   const layerops_bsr *w;
   int64_t m, n, k, lines, longest, n_side, k_side;
+  bool invariant;
 } line_problem;
 
 static line_problem line_problem_of(const lo_cuda_bsr_product *p) {
@@ -47,7 +48,8 @@ static line_problem line_problem_of(const lo_cuda_bsr_product *p) {
                         .lines = p->turned ? w->block_cols : w->block_rows,
                         .longest = p->turned ? w->longest_col : w->longest_row,
                         .n_side = p->turned ? w->width : w->height,
-                        .k_side = p->turned ? w->height : w->width};
+                        .k_side = p->turned ? w->height : w->width,
+                        .invariant = p->invariant};
 }
 
 static int64_t line_tiles(const line_problem *q, const tile_shape *t) {
@@ -69,8 +71,9 @@ static const char *refuse_line(layerops_context *ctx, const line_problem *q, con
   if (*lo_cuda(ctx)->forced) return NULL;
   if (t->slices == 1) {
     if (q->n_side >= 2 * t->bn && q->k_side >= 16) return "blocks are larger";
-    return tiles < 4 * sms ? "so few tiles leave SMs idle" : NULL;
+    return tiles < 4 * sms && !q->invariant ? "so few tiles leave SMs idle" : NULL;
   }
+  if (q->invariant) return "the call asks for batch invariance";
   if (t->bm == 16) return q->m > 16 && !has_long_line(q) ? "so many samples" : NULL;
   return t->slices == 8 && tiles > 3 * sms ? "so many tiles need fewer warps" : NULL;
 }
