@@ -2,6 +2,7 @@
  * samples nor on their number, in both layouts. */
 #include <config.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
