@@ -57,7 +57,7 @@ template <class T, int SLICES> struct line_steps {
     now = block_at(p, at);
     if (at + 1 < end) then = block_at(p, at + 1);
     if (p.x.vector && !p.gate && row0 + T::BM <= p.m)
-      whole = steps - (share.first + steps == all ? ragged_steps() : 0);
+      whole = all - ragged_steps() - share.first; /* the last block may be of several slices */
   }
   /* Those of the last block, where it stands out of W. */
   __device__ __forceinline__ int ragged_steps() const {
