@@ -5,7 +5,7 @@
 
 #include "backends/opencl/map.h"
 
-enum { LOOK_UP = 1024 }; /* bytes of local memory beside a tile, at most */
+enum { LOOK_UP = 3072 }; /* bytes of local memory beside a tile, at most */
 
 lo_cl_operand lo_cl_bsr_samples(const layerops_matrix *view, bool features_by_row) {
   return (lo_cl_operand){.offset = view->offset,

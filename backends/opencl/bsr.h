@@ -7,6 +7,13 @@
 
 enum { LO_CL_BSR_GROUPS = 32768 }; /* along y of a grid: NVIDIA's limit is 65535 */
 
+/* Of a block's side. */
+static inline int lo_cl_bsr_log2(int64_t side) {
+  int log2 = 0;
+  while (side >> (log2 + 1)) log2++;
+  return log2;
+}
+
 /* Samples of so many features, as a row is a sample or a feature: across from one sample to the
  * next, along from one feature to the next. */
 lo_cl_operand lo_cl_bsr_samples(const layerops_matrix *view, bool features_by_row);
@@ -39,6 +46,7 @@ layerops_status lo_cl_bsr_widen(layerops_context *ctx, const layerops_bsr *w,
                                 const layerops_matrix *gate, lo_cl_region to);
 layerops_status lo_cl_bsr_gates(layerops_context *ctx, const lo_cl_bsr_wgrad *g, lo_cl_region sums);
 
+enum { LO_CL_BSR_LOOK = 128 }; /* LOOK of bsr_gpu.cl */
 /* GPUs: a tile, as in loop_gpu.cl. */
 typedef struct lo_cl_bsr_tile {
   int rows, cols, item_rows, item_cols;

@@ -37,6 +37,7 @@ static lo_cl_bsr describe(const lo_cl_bsr_lines *s) {
                  .backward = s->backward,
                  .scaled = w->scales != NULL};
   p.epilogue.features_by_row = s->features_by_row;
+  p.depth_log2 = lo_cl_bsr_log2(p.depth);
   return p;
 }
 
@@ -174,7 +175,7 @@ static layerops_status run_gpu(layerops_context *ctx, const lo_cl_bsr_lines *s) 
     give_pattern(&l, s);
     lo_cl_targets(&l, &s->epilogue, &s->out);
     lo_cl_local(&l, lo_cl_bsr_local(t), sizeof(cl_float));
-    lo_cl_local(&l, 2 * LO_CL_GPU_DEPTH, sizeof(lo_cl_bsr_step));
+    lo_cl_local(&l, LO_CL_BSR_LOOK, sizeof(lo_cl_bsr_step));
     lo_cl_bytes(&l, sizeof p, &p);
     LO_TRY(lo_cl_run(&l, lo_cl_bsr_items(t), lo_cl_ceil(p.outputs, t->cols),
                      least(piece, lo_cl_ceil(p.in.count - p.first, t->rows)), 1));

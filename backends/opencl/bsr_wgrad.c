@@ -30,13 +30,15 @@ static lo_cl_bsr_gradient describe(const lo_cl_bsr_wgrad *g, const lo_epilogue *
                           .gate = lo_present(&g->gate) ? g->gate.offset : -1,
                           .sums = -1,
                           .begins = 1,
-                          .ends = 1};
+                          .ends = 1,
+                          .width_log2 = lo_cl_bsr_log2(w->width)};
   return p;
 }
 
 /* Units of `rows` by `cols`. */
 static void divide(lo_cl_bsr_gradient *p, int64_t rows, int64_t cols) {
   p->blocks = most(1, cols / p->width);
+  p->blocks_log2 = lo_cl_bsr_log2(p->blocks);
   p->row_parts = lo_cl_ceil(p->height, rows);
   p->col_parts = lo_cl_ceil(p->width, cols);
 }
@@ -122,27 +124,57 @@ static layerops_status run_cpu(layerops_context *ctx, const lo_cl_bsr_wgrad *g, 
   return LAYEROPS_OK;
 }
 
-/* ---- GPUs ---- */
+/* ---- GPUs: samples in parts where units are few ---- */
+
+enum {
+  LEAST_PART = 128, /* samples */
+  MOST_PARTS = 8,
+  ITEMS_A_UNIT = 1024 /* that keep it busy */
+};
 
 static const lo_cl_bsr_tile tiles[] = {
-    {64, 64, 8, 4}, {32, 64, 8, 4}, {16, 64, 8, 4}, {8, 128, 4, 4}};
+    {64, 64, 8, 4}, {32, 64, 8, 4}, {16, 64, 4, 4}, {8, 64, 4, 2}};
 enum { TILES = sizeof tiles / sizeof *tiles };
 
-static const lo_cl_bsr_tile *choose(const lo_cl_device *d, const lo_cl_bsr_gradient *p) {
+static const lo_cl_bsr_tile *choose(const lo_cl_device *d, const layerops_bsr *w) {
   for (int i = 0; i < TILES; i++)
-    if (tiles[i].rows <= p->height && lo_cl_bsr_fits(d, &tiles[i])) return &tiles[i];
+    if (tiles[i].rows <= w->height && lo_cl_bsr_fits(d, &tiles[i])) return &tiles[i];
   return NULL;
+}
+
+/* Everything but where sums stand. */
+static lo_cl_bsr_gradient plan(const lo_cl_device *d, const lo_cl_bsr_wgrad *g,
+                               const lo_epilogue *e, const lo_cl_bsr_tile *t) {
+  lo_cl_bsr_gradient p = describe(g, e);
+  divide(&p, t->rows, t->cols);
+  const int64_t items =
+      most(1, units(g, &p) * p.row_parts * p.col_parts) * (int64_t)lo_cl_bsr_items(t);
+  const int64_t wanted = least(ITEMS_A_UNIT * (int64_t)d->units / items, p.m / LEAST_PART);
+  p.samples = lo_cl_ceil(most(1, p.m), most(1, least(MOST_PARTS, wanted)));
+  p.samples = lo_cl_ceil(p.samples, LO_CL_GPU_DEPTH) * LO_CL_GPU_DEPTH;
+  p.parts = most(1, lo_cl_ceil(p.m, p.samples));
+  p.part = g->w->count * p.height * p.width;
+  p.ends = p.parts == 1;
+  return p;
+}
+
+static int64_t gpu_scratch(const lo_cl_device *d, const lo_cl_bsr_wgrad *g) {
+  const lo_epilogue e = {.alpha = layerops_value(1), .beta = g->beta};
+  const lo_cl_bsr_tile *t = choose(d, g->w);
+  if (!t) return 0;
+  const int64_t parts = plan(d, g, &e, t).parts;
+  return parts > 1 || lo_present(&g->dgate) ? parts * sum_bytes(g) : 0;
 }
 
 static layerops_status run_gpu(layerops_context *ctx, const lo_cl_bsr_wgrad *g, lo_cl_region sums) {
   const lo_cl_device *d = lo_cl_of(ctx)->device;
   const lo_epilogue e = {.alpha = layerops_value(1), .beta = g->beta};
-  lo_cl_bsr_gradient p = describe(g, &e);
-  const lo_cl_bsr_tile *t = choose(d, &p);
+  const lo_cl_bsr_tile *t = choose(d, g->w);
   ctx->kernel = "opencl_gpu_bsr_wgrad";
   if (!t) return lo_cl_bsr_none_fits(d);
-  divide(&p, t->rows, t->cols);
-  if (lo_present(&g->dgate)) p.sums = sums.offset / (int64_t)sizeof(cl_float);
+  lo_cl_bsr_gradient p = plan(d, g, &e, t);
+  if (p.parts > 1 || lo_present(&g->dgate)) p.sums = sums.offset / (int64_t)sizeof(cl_float);
+  const int group = lo_cl_bsr_items(t);
   const int number[LO_CL_NUMBERS] = {t->rows, t->cols, t->item_rows, t->item_cols, p.dz.type * 4};
   lo_cl_launch l = lo_cl_start(ctx, LO_CL_BSR_WGRAD_GPU, number, "wgrad");
   lo_cl_view_memory(&l, &g->dz);
@@ -151,11 +183,17 @@ static layerops_status run_gpu(layerops_context *ctx, const lo_cl_bsr_wgrad *g, 
   lo_cl_local(&l, lo_cl_bsr_local(t), sizeof(cl_float));
   lo_cl_local(&l, t->cols, sizeof(cl_long));
   lo_cl_bytes(&l, sizeof p, &p);
-  return lo_cl_run(&l, lo_cl_bsr_items(t), units(g, &p) * p.row_parts * p.col_parts, 1, 1);
+  LO_TRY(lo_cl_run(&l, group, units(g, &p) * p.row_parts * p.col_parts, p.parts, 1));
+  if (p.parts == 1) return LAYEROPS_OK;
+  l = lo_cl_start(ctx, LO_CL_BSR_WGRAD_GPU, number, "finish");
+  give_operands(&l, g, &e, sums);
+  lo_cl_bytes(&l, sizeof p, &p);
+  return lo_cl_run(&l, group, g->w->count, 1, 1);
 }
 
 int64_t lo_cl_bsr_wgrad_scratch(layerops_context *ctx, const lo_cl_bsr_wgrad *g) {
-  if (lo_cl_of(ctx)->device->class.vector == 1) return lo_present(&g->dgate) ? sum_bytes(g) : 0;
+  const lo_cl_device *d = lo_cl_of(ctx)->device;
+  if (d->class.vector == 1) return gpu_scratch(d, g);
   const pieces c = cut(g);
   return c.z_bytes + c.x_bytes + c.sum_bytes;
 }

@@ -71,6 +71,7 @@ typedef struct lo_cl_bsr {
   LO_LONG pieces;          /* CPU: of outputs, those of a group */
   LO_LONG gate;            /* offset of the gates, or -1 */
   LO_INT backward, scaled;
+  LO_INT depth_log2, reserved; /* divisions of 64 bits are slow on GPUs */
 } lo_cl_bsr;
 
 /* GPUs: where a step of a line, one of `depth` of a kept block, finds its operands; what W counts.
@@ -86,11 +87,15 @@ typedef struct lo_cl_bsr_gradient {
   lo_cl_epilogue epilogue; /* c: dW, LO_TYPE_NONE where only sums are wanted */
   lo_cl_operand dz, x;     /* features; on CPU devices panels of a block's height and width */
   LO_LONG m;               /* samples of this launch */
+  LO_LONG samples, parts; /* GPUs: of a part of them; parts, whose sums stand `part` floats apart */
+  LO_LONG part;
   LO_LONG height, width, block_rows;    /* of blocks */
-  LO_LONG blocks, row_parts, col_parts; /* of a unit; tiles of one */
+  LO_LONG blocks, row_parts, col_parts; /* of a unit; its tiles */
   LO_LONG gate;                         /* offset of the gates, or -1 */
   LO_LONG sums;                         /* offset of dZ^T X in floats, block by block, or -1 */
-  LO_INT begins, ends;                  /* whether this launch has the first samples, the last */
+  LO_INT begins,
+      ends; /* whether no samples came before; whether none come after, and dW is written */
+  LO_INT width_log2, blocks_log2;
 } lo_cl_bsr_gradient;
 
 /* Values as f32 with scales and gates; the gradient of gates. */

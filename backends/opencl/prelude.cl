@@ -9,6 +9,7 @@
 #pragma OPENCL FP_CONTRACT ON
 
 #define LO_FN static inline
+#define LO_INLINE static inline __attribute__((always_inline))
 #define LO_KERNEL(group) __kernel __attribute__((reqd_work_group_size(group, 1, 1)))
 
 #define LO_PASTE_(a, b) a##b
