@@ -11,6 +11,12 @@ EXTRA_DIST += \
 	%D%/bsr_group.cuh \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
+	%D%/bsr_rings.cu \
+	%D%/bsr_rings.cuh \
+	%D%/bsr_slab.cu \
+	%D%/bsr_slab.cuh \
+	%D%/bsr_wgrad_direct.cu \
+	%D%/bsr_wgrad_direct.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -74,12 +80,17 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_form.c \
 	%D%/bsr_gradient.cu \
 	%D%/bsr_group.cu \
+	%D%/bsr_heads.c \
+	%D%/bsr_heads.h \
 	%D%/bsr_launch.h \
 	%D%/bsr_make.c \
 	%D%/bsr_make.cu \
 	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
+	%D%/bsr_rings.cu \
+	%D%/bsr_slab.cu \
+	%D%/bsr_wgrad_direct.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
