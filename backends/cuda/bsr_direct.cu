@@ -16,8 +16,8 @@ template <class T> static constexpr kernel of() {
 }
 
 /* [turned][loose][tile] */
-#define X(NAME, MT, NT, WARPS, DEPTH, RESIDENT)                                                    \
-  of<lo_bsr_direct<BF16, TURN, LOOSE, MT, NT, WARPS, DEPTH, RESIDENT>>(),
+#define X(NAME, MT, NT, WARPS_M, WARPS_K, DEPTH, RESIDENT)                                         \
+  of<lo_bsr_direct<BF16, TURN, LOOSE, MT, NT, WARPS_M, WARPS_K, DEPTH, RESIDENT>>(),
 template <bool BF16, bool TURN, bool LOOSE> static kernel kernel_of(int tile) {
   static const kernel kernels[] = {LO_CU_BSR_DIRECT(X)};
   return kernels[tile];

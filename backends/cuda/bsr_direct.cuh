@@ -10,32 +10,15 @@
 
 #include "backends/cuda/bsr_mma.cuh"
 
-LO_FN unsigned lo_turn_matrix(unsigned r) {
-  unsigned t;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(r));
-  return t;
-}
-/* Up to 8 elements from there, and zeros. */
-template <bool LOOSE> LO_FN uint4 lo_load_chunk(const unsigned short *from, int count) {
-  uint4 z = make_uint4(0, 0, 0, 0);
-  if constexpr (LOOSE) {
-    unsigned h[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) h[i] = i < count ? from[i] : 0;
-    z = make_uint4(h[0] | h[1] << 16, h[2] | h[3] << 16, h[4] | h[5] << 16, h[6] | h[7] << 16);
-  } else if (count > 0) {
-    z = *(const uint4 *)from;
-  }
-  return z;
-}
-
-template <bool BF16_, bool TURN_, bool LOOSE_, int MT_, int NT_, int WARPS_, int DEPTH_,
-          int RESIDENT_>
+template <bool BF16_, bool TURN_, bool LOOSE_, int MT_, int NT_, int WARPS_M_, int WARPS_K_,
+          int DEPTH_, int RESIDENT_>
 struct lo_bsr_direct {
   static constexpr bool BF16 = BF16_, TURN = TURN_, LOOSE = LOOSE_;
-  static constexpr int MT = MT_, NT = NT_, WARPS = WARPS_, DEPTH = DEPTH_, THREADS = 32 * WARPS;
+  static constexpr int MT = MT_, NT = NT_, WARPS_M = WARPS_M_, WARPS_K = WARPS_K_, DEPTH = DEPTH_;
+  static constexpr int WARPS = WARPS_M * WARPS_K, THREADS = 32 * WARPS;
   static constexpr int RESIDENT = RESIDENT_; /* blocks on an SM */
-  static constexpr int BM = 16 * MT, BN = 8 * NT, PITCH = BN + 8, SUMS = BM * PITCH;
+  static constexpr int WM = 16 * MT, BM = WARPS_M * WM, BN = 8 * NT;
+  static constexpr int PITCH = BN + 8, SUMS = WM * PITCH; /* of a warp */
   static constexpr int BYTES = WARPS * SUMS * 4;
 
   float acc[MT][NT][4];
@@ -102,32 +85,61 @@ struct lo_bsr_direct {
   }
 };
 
+/* A line of blocks: what its first blocks are stands beside how many it keeps, so that both are
+ * known at once. */
+template <class T> struct lo_direct_line {
+  const lo_cu_bsr16 &p;
+  const int *head;
+  int count, begin;
+  /* Of block e. */
+  __device__ __forceinline__ int index(int e) const {
+    if (e < LO_CU_BSR_ENTRIES) return head[4 + 2 * e];
+    return e < count ? p.index[begin + e] : 0;
+  }
+  __device__ __forceinline__ int place(int e) const {
+    if (!T::TURN) return begin + e;
+    if (e < LO_CU_BSR_ENTRIES) return head[5 + 2 * e];
+    return e < count ? p.place[begin + e] : 0;
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(T::THREADS, T::RESIDENT)
     bsr_direct_kernel(const __grid_constant__ lo_cu_bsr16 p) {
-  constexpr int DEPTH = T::DEPTH, MT = T::MT, STEP = T::WARPS;
+  constexpr int DEPTH = T::DEPTH, MT = T::MT, STEP = T::WARPS_K;
   extern __shared__ __align__(1024) char memory[];
   __shared__ __align__(16) lo_tile_columns<T::BN, false> columns;
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
+  int warp = threadIdx.x / 32 % T::WARPS_K, warp_m = threadIdx.x / 32 / T::WARPS_K;
+  int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
   unsigned tm = blockIdx.x % (unsigned)p.tiles_m, item = blockIdx.x / (unsigned)p.tiles_m;
-  int line = (int)(item >> p.parts_log2), part = item & ((1 << p.parts_log2) - 1);
+  int part = item & ((1 << p.parts_log2) - 1), log2 = p.k_log2 - 3, within = (1 << log2) - 1;
   /* The pattern was complete before any product was launched. */
-  int begin = p.start[line], end = p.start[line + 1];
-  int log2 = p.k_log2 - 3, chunks = (end - begin) << log2, within = (1 << log2) - 1;
-  int groups = (chunks + 3) / 4;
-  int which[DEPTH];
+  const int *head = p.heads + (item >> p.parts_log2) * (lo_i64)LO_CU_BSR_HEAD_WORDS;
+  int number = head[0];
+  const lo_direct_line<T> line = {p, head, head[1], head[2]};
+  /* TURN: rows of blocks are of k; the lane has two of those of chunk g / 2 of four */
+  int chunks = line.count << log2, other = T::TURN ? g / 2 : q;
+  int which[DEPTH], place[DEPTH];
+  auto look_up = [&](int d, int t) {
+    int c = 4 * t + q, o = 4 * t + other;
+    which[d] = line.index(c >> log2);
+    place[d] = line.place(o >> log2);
+  };
 #pragma unroll
-  for (int d = 0; d < DEPTH; d++) {
-    int c = 4 * (warp + d * STEP) + q;
-    which[d] = c < chunks ? p.index[begin + (c >> log2)] : 0;
-  }
-  lo_follow();
-  lo_i64 row0 = (lo_i64)tm * T::BM, col0 = ((lo_i64)line << p.n_log2) + part * T::BN;
-  if (lo_scalar_float(p.e.alpha) == 0.0f) groups = 0;
-  columns.stage(p.e, col0, lo_left(p.n, col0, T::BN));
+  for (int d = 0; d < DEPTH; d++) look_up(d, warp + d * STEP);
+  int groups = (chunks + 3) / 4;
+  lo_i64 row0 = (lo_i64)tm * T::BM + warp_m * T::WM;
+  lo_i64 col0 = ((lo_i64)number << p.n_log2) + part * T::BN;
   const unsigned short *x = (const unsigned short *)p.x + (row0 + g) * p.x_stride;
   const unsigned short *w = (const unsigned short *)p.w;
-  int rows = lo_left(p.m, row0, T::BM) - g;
+  if (T::TURN)
+    w += ((lo_i64)(g % 2) << p.n_log2) + part * T::BN + q * (2 * T::NT);
+  else
+    w += (lo_i64)(part * T::BN + g) << p.k_log2;
+  int rows = lo_left(p.m, row0, T::WM) - g;
+  lo_follow();
+  if (lo_scalar_float(p.e.alpha) == 0.0f) groups = 0;
+  auto column = columns.load(p.e, col0, lo_left(p.n, col0, T::BN));
   T core;
 #pragma unroll
   for (int i = 0; i < MT; i++)
@@ -139,7 +151,7 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT)
   for (int t = warp; t < groups; t += DEPTH * STEP) {
 #pragma unroll
     for (int d = 0; d < DEPTH; d++) {
-      int c = 4 * (t + d * STEP) + q;
+      int c = 4 * (t + d * STEP) + q, o = 4 * (t + d * STEP) + other;
       lo_i64 column = ((lo_i64)which[d] << p.k_log2) + 8 * (c & within);
       int left = c < chunks ? lo_left(p.k, column, 8) : 0;
       const unsigned short *from = x + column;
@@ -149,50 +161,20 @@ __global__ void __launch_bounds__(T::THREADS, T::RESIDENT)
         for (int h = 0; h < 2; h++)
           core.a[d][i][h] = lo_load_chunk<T::LOOSE>(from + (16 * i + 8 * h) * p.x_stride,
                                                     16 * i + 8 * h < rows ? left : 0);
-      if (T::TURN) {
-        int e = c - q + g / 2;
-        bool there = e < chunks;
-        lo_i64 place = there ? p.place[begin + (e >> log2)] : 0;
-        lo_i64 row = (place << p.k_log2) + 8 * (e & within) + g % 2;
-        core.load_w(core.b[d], w + (row << p.n_log2) + part * T::BN + q * (2 * T::NT),
-                    1 << p.n_log2, there);
-      } else {
-        lo_i64 row = ((lo_i64)(begin + (c >> log2)) << p.n_log2) + part * T::BN + g;
-        core.load_w(core.b[d], w + (row << p.k_log2) + 8 * (c & within), 1 << p.k_log2, c < chunks);
-      }
+      int k = 8 * (o & within);
+      from = w + ((lo_i64)place[d] << (p.k_log2 + p.n_log2)) + (T::TURN ? k << p.n_log2 : k);
+      core.load_w(core.b[d], from, 1 << (T::TURN ? p.n_log2 : p.k_log2), o < chunks);
     }
 #pragma unroll
-    for (int d = 0; d < DEPTH; d++) {
-      int c = 4 * (t + (d + DEPTH) * STEP) + q;
-      which[d] = c < chunks ? p.index[begin + (c >> log2)] : 0;
-    }
+    for (int d = 0; d < DEPTH; d++) look_up(d, t + (d + DEPTH) * STEP);
 #pragma unroll
     for (int d = 0; d < DEPTH; d++)
       if (t + d * STEP < groups) core.multiply(d);
   }
   lo_lead();
-  float *sums = (float *)memory;
-  core.put(sums + warp * T::SUMS);
-  __syncthreads();
-  /* A warp's rows of all sums: as many as the epilogue takes at once, or more. */
-  constexpr int LEAST = T::BN == 32 ? 4 : T::BN == 16 ? 16 : 32, SHARE = T::BM / T::WARPS;
-  constexpr int ROWS = SHARE < LEAST ? LEAST : SHARE, QUADS = ROWS * T::BN / 4;
-  if (warp * ROWS >= T::BM) return;
-  sums += warp * ROWS * T::PITCH;
-  if (T::WARPS > 1) {
-#pragma unroll
-    for (int v = lane; v < QUADS; v += 32) {
-      float *to = sums + v / (T::BN / 4) * T::PITCH + v % (T::BN / 4) * 4;
-      float4 quad = *(const float4 *)to;
-#pragma unroll
-      for (int i = 1; i < T::WARPS; i++) quad = lo_add4(quad, *(const float4 *)(to + i * T::SUMS));
-      *(float4 *)to = quad;
-    }
-    __syncwarp();
-  }
-  if (row0 + warp * ROWS < p.m)
-    lo_finish_warp<ROWS, T::BN, T::PITCH>(lo_ending_of(p.e, 0, false), columns, 0, sums,
-                                          row0 + warp * ROWS, col0, p.m, p.n);
+  if (threadIdx.x < T::BN) columns.store(column);
+  lo_finish_shares<T>(p, lo_ending_of(p.e, 0, false), core, columns, (float *)memory, warp_m, warp,
+                      row0, col0);
 }
 
 #endif

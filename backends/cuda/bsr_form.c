@@ -1,10 +1,11 @@
-/* Block-sparse weights of 16-bit types have their steps and chunks (bsr_plan.h) on the device as
- * long as they live. */
+/* Block-sparse weights of 16-bit types have their heads and items (bsr_heads.h), and where units
+ * make up their blocks steps and chunks (bsr_plan.h), on the device as long as they live. */
 #include <config.h>
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cuda/bsr_heads.h"
 #include "backends/cuda/bsr_plan.h"
 #include "backends/cuda/cuda.h"
 #include "common/bsr.h"
@@ -12,16 +13,24 @@
 typedef struct parts {
   lo_bsr_steps by[2];
   lo_bsr_chunks chunks;
+  lo_bsr_words heads[2], items;
 } parts;
 
 static void free_parts(parts *p) {
   lo_cuda_bsr_steps_free(&p->by[0]);
   lo_cuda_bsr_steps_free(&p->by[1]);
   lo_cuda_bsr_chunks_free(&p->chunks);
+  free(p->heads[0].words);
+  free(p->heads[1].words);
+  free(p->items.words);
 }
 
 static layerops_status make_parts(layerops_context *ctx, const layerops_bsr *w, int shape,
                                   parts *p) {
+  LO_TRY(lo_cuda_bsr_heads_make(w, false, &p->heads[0]));
+  LO_TRY(lo_cuda_bsr_heads_make(w, true, &p->heads[1]));
+  LO_TRY(lo_cuda_bsr_items_make(w, &p->items));
+  if (shape < 0) return LAYEROPS_OK;
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, false, &p->by[0]));
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, true, &p->by[1]));
   return lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks);
@@ -39,11 +48,16 @@ static int64_t place_all(const parts *p, char *memory, lo_cuda_bsr *out) {
   int64_t at = 0;
   for (int i = 0; i < 2; i++) {
     const lo_bsr_steps *s = &p->by[i];
+    const lo_bsr_words *heads = &p->heads[i];
+    at = place(memory, at, heads->words, heads->count * LO_CU_BSR_HEAD_WORDS, &out->by[i].heads);
+    if (out->shape < 0) continue;
     out->by[i].groups = s->groups;
     at = place(memory, at, s->words, s->words_count, &out->by[i].steps);
     at = place(memory, at, s->first, s->groups + 1, &out->by[i].first);
     at = place(memory, at, s->order, s->groups, &out->by[i].order);
   }
+  out->item_count = p->items.count;
+  at = place(memory, at, p->items.words, p->items.count * LO_CU_BSR_ITEM_WORDS, &out->items);
   out->chunk_count = p->chunks.count;
   return place(memory, at, p->chunks.words, p->chunks.words_count, &out->chunks);
 }
@@ -60,7 +74,7 @@ static layerops_status upload(layerops_context *ctx, const parts *p, lo_cuda_bsr
 
 static layerops_status create(layerops_context *ctx, layerops_bsr *w) {
   const int shape = lo_cuda_bsr_shape(w);
-  if (shape < 0) return LAYEROPS_OK;
+  if (!lo_cuda_bsr_has_heads(w)) return LAYEROPS_OK;
   lo_cuda_bsr *out = lo_bsr_memory(1, sizeof *out);
   if (!out) return lo_bsr_no_memory("bsr");
   w->state = out;

@@ -98,6 +98,10 @@ typedef struct lo_cu_bsr_sums {
  */
 #define LO_CU_BSR_CHUNK_WORDS(SLABS, UNITS) ((4 + (SLABS) + 2 * (UNITS) + 3) / 4 * 4)
 
+/* A line's head: the line; how many blocks it keeps; where these begin in the lists; 0; and of the
+ * first ones each the number in the line and the place among the values. */
+enum { LO_CU_BSR_ENTRIES = 14, LO_CU_BSR_HEAD_WORDS = 4 + 2 * LO_CU_BSR_ENTRIES };
+
 typedef struct lo_cu_bsr16 {
   const void *x, *w;
   lo_i64 x_stride, m, n, k, tiles_m;
@@ -109,12 +113,18 @@ typedef struct lo_cu_bsr16 {
   int groups;
   int pitch_log2; /* width of a block */
   lo_cu_epilogue e;
+  const int *heads; /* direct kernels: of the lines, which go in that order */
 } lo_cu_bsr16;
 
 typedef struct lo_cu_boxed_bsr16 {
   lo_cu_map x, w;
   lo_cu_bsr16 p;
 } lo_cu_boxed_bsr16;
+
+/* An item of the gradient of the weights: a line of blocks; the number, among all chunks of 8
+ * columns that are kept, of the first of four that follow each other in the line; and where these
+ * begin in a row of X, -1 for none. */
+enum { LO_CU_BSR_CHUNKS = 4, LO_CU_BSR_ITEM_WORDS = 2 + LO_CU_BSR_CHUNKS };
 
 /* dW = dZ^T X where blocks are kept. */
 typedef struct lo_cu_bsr_wgrad {
@@ -123,6 +133,8 @@ typedef struct lo_cu_bsr_wgrad {
   lo_i64 values;  /* rows of the matrix of values */
   int pitch_log2; /* width of a block */
   lo_cu_epilogue e;
+  const int *items;       /* direct kernels */
+  int n_log2, parts_log2; /* height of a block; its parts, of as many columns of dZ as a tile has */
 } lo_cu_bsr_wgrad;
 
 typedef struct lo_cu_boxed_bsr_wgrad {
@@ -130,14 +142,32 @@ typedef struct lo_cu_boxed_bsr_wgrad {
   lo_cu_bsr_wgrad p;
 } lo_cu_boxed_bsr_wgrad;
 
-/* Direct kernels: 16 MT x 8 NT outputs of a block of WARPS, which have DEPTH times four chunks on
- * their way at once; RESIDENT blocks on an SM. X(NAME, MT, NT, WARPS, DEPTH, RESIDENT) */
+/* Direct kernels: 16 MT WARPS_M x 8 NT outputs; WARPS_K share out the kept blocks, with DEPTH times
+ * four chunks on their way at once; RESIDENT blocks on an SM. X(NAME, MT, NT, WARPS_M, WARPS_K,
+ * DEPTH, RESIDENT) */
 #define LO_CU_BSR_DIRECT(X)                                                                        \
-  X(32x32, 2, 4, 4, 2, 4)                                                                          \
-  X(32x32_w8, 2, 4, 8, 2, 2)                                                                       \
-  X(32x32_w2, 2, 4, 2, 1, 10)                                                                      \
-  X(64x16, 4, 2, 2, 1, 10)                                                                         \
-  X(32x8, 2, 1, 1, 2, 16)
+  X(32x32, 2, 4, 1, 4, 2, 4)                                                                       \
+  X(32x32_w8, 2, 4, 1, 8, 2, 2)                                                                    \
+  X(32x32_w2, 2, 4, 1, 2, 1, 10)                                                                   \
+  X(64x16, 4, 2, 1, 2, 1, 9)                                                                       \
+  X(32x8, 2, 1, 1, 1, 2, 16)
+
+/* Rings kernels: 32 WARPS_M rows of the result by 8 NT columns, stages of each warp. X(NAME, NT,
+ * WARPS_M, WARPS_K, STAGES, RESIDENT) */
+#define LO_CU_BSR_RINGS(X)                                                                         \
+  X(32x32, 4, 1, 4, 3, 4)                                                                          \
+  X(64x32, 4, 2, 2, 2, 5)                                                                          \
+  X(32x16, 2, 1, 4, 3, 4)
+
+/* Slab kernels: strips of 16 columns of a block of threads; room for whole rows of X. */
+enum { LO_CU_BSR_STRIPS = 16, LO_CU_BSR_SLAB_ROWS = 32, LO_CU_BSR_SLAB_BYTES = 56 * 1024 };
+
+/* Direct kernels for the gradient of the weights: 8 STRIPS columns of dZ, WARPS, of which each has
+ * DEPTH times 32 samples on their way. X(NAME, STRIPS, WARPS, DEPTH) */
+#define LO_CU_BSR_WGRAD_DIRECT(X)                                                                  \
+  X(32, 4, 8, 1)                                                                                   \
+  X(16, 2, 8, 1)                                                                                   \
+  X(8, 1, 8, 1)
 
 /* ---- Block-sparse products through a ring of stages in shared memory (bsr_features.cuh). */
 typedef struct lo_cu_bsr_features {
@@ -195,6 +225,9 @@ int lo_cu_run_row_sums(const lo_cu_bsr_sums *p, lo_cu_grid grid, void *stream);
  * Of the grid only x counts. */
 int lo_cu_run_bsr_direct(int tile, int bf16, int turned, int loose, const lo_cu_bsr16 *p,
                          lo_cu_grid grid, void *stream);
+int lo_cu_run_bsr_rings(int tile, int bf16, int turned, const lo_cu_bsr16 *p, lo_cu_grid grid,
+                        void *stream);
+int lo_cu_run_bsr_slab(int bf16, int turned, const lo_cu_bsr16 *p, lo_cu_grid grid, void *stream);
 int lo_cu_run_bsr_group(int shape, int bf16, int turned, const lo_cu_bsr16 *p, lo_cu_grid grid,
                         void *stream);
 int lo_cu_run_bsr_boxes(int shape, int bf16, int turned, const lo_cu_boxed_bsr16 *p,
@@ -202,6 +235,8 @@ int lo_cu_run_bsr_boxes(int shape, int bf16, int turned, const lo_cu_boxed_bsr16
 /* The gradient of the weights: a block of the grid a chunk. */
 int lo_cu_run_bsr_wgrad(int shape, int bf16, const lo_cu_bsr_wgrad *p, lo_cu_grid grid,
                         void *stream);
+int lo_cu_run_bsr_wgrad_direct(int tile, int bf16, int loose, const lo_cu_bsr_wgrad *p,
+                               lo_cu_grid grid, void *stream);
 int lo_cu_run_bsr_wgrad_boxes(int shape, int bf16, const lo_cu_boxed_bsr_wgrad *p, lo_cu_grid grid,
                               void *stream);
 /* tile: of LO_CU_BSR_FEATURES; with factors: of LO_CU_BSR_FEATURES_FACTORS. Of the grid only x

@@ -33,6 +33,27 @@ LO_FN void lo_mma_16(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsig
 #endif
 }
 
+/* A matrix of 8 x 8, transposed. */
+LO_FN unsigned lo_turn_matrix(unsigned r) {
+  unsigned t;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(r));
+  return t;
+}
+
+/* Up to 8 elements from there, and zeros. */
+template <bool LOOSE> LO_FN uint4 lo_load_chunk(const unsigned short *from, int count) {
+  uint4 z = make_uint4(0, 0, 0, 0);
+  if constexpr (LOOSE) {
+    unsigned h[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++) h[i] = i < count ? from[i] : 0;
+    z = make_uint4(h[0] | h[1] << 16, h[2] | h[3] << 16, h[4] | h[5] << 16, h[6] | h[7] << 16);
+  } else if (count > 0) {
+    z = *(const uint4 *)from;
+  }
+  return z;
+}
+
 /* Chunk c of a line of ROW bytes is at c ^ this, as boxes have it too: copies and ldmatrix find all
  * banks. */
 template <int ROW> LO_FN int lo_swizzle(int line) {
@@ -199,6 +220,37 @@ lo_bsr_wgrad<BF16_, UNIT_, SLAB_, SLOTS_, WARPS_, SLABS_, BK_, STAGES_, RESIDENT
       if (i / UNIT >= rows || i % UNIT >= cols)
         lo_store(dw, (row + i / UNIT) * p.e.c.stride + col + i % UNIT, 0.0f);
   }
+}
+
+/* ---- The end of tiles whose warps share out k: each has its sums of WM rows to itself, SUMS words
+ * of shared memory from the other's, and finishes a share of the rows of all. */
+template <class T, class Columns>
+LO_FN void lo_finish_shares(const lo_cu_bsr16 &p, const lo_ending &ending, const T &core,
+                            const Columns &columns, float *memory, int warp_m, int warp_k,
+                            lo_i64 row0, lo_i64 col0) {
+  /* as many rows as the epilogue takes at once, or more */
+  constexpr int LEAST = T::BN == 32 ? 4 : T::BN == 16 ? 16 : 32, SHARE = T::WM / T::WARPS_K;
+  constexpr int ROWS = SHARE < LEAST ? LEAST : SHARE, QUADS = ROWS * T::BN / 4;
+  float *sums = memory + warp_m * T::WARPS_K * T::SUMS;
+  core.put(sums + warp_k * T::SUMS);
+  __syncthreads();
+  if (warp_k * ROWS >= T::WM) return;
+  sums += warp_k * ROWS * T::PITCH;
+  if (T::WARPS_K > 1) {
+#pragma unroll
+    for (int v = threadIdx.x % 32; v < QUADS; v += 32) {
+      float *to = sums + v / (T::BN / 4) * T::PITCH + v % (T::BN / 4) * 4;
+      float4 quad = *(const float4 *)to;
+#pragma unroll
+      for (int i = 1; i < T::WARPS_K; i++)
+        quad = lo_add4(quad, *(const float4 *)(to + i * T::SUMS));
+      *(float4 *)to = quad;
+    }
+    __syncwarp();
+  }
+  if (row0 + warp_k * ROWS < p.m)
+    lo_finish_warp<ROWS, T::BN, T::PITCH>(ending, columns, 0, sums, row0 + warp_k * ROWS, col0, p.m,
+                                          p.n);
 }
 
 #endif

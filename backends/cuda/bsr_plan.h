@@ -31,14 +31,14 @@ layerops_status lo_cuda_bsr_chunks_make(const layerops_bsr *w, int shape, int sm
 void lo_cuda_bsr_steps_free(lo_bsr_steps *steps);
 void lo_cuda_bsr_chunks_free(lo_bsr_chunks *chunks);
 
-/* All of it on the device: what layerops_bsr's state is, where the weights have such a form. Places
- * are bytes from the buffer's beginning. */
+/* All of it on the device, and what bsr_heads.h has: what layerops_bsr's state is, where the weights
+ * have such a form. Places are bytes from the buffer's beginning. */
 typedef struct lo_cuda_bsr {
-  int shape;
+  int shape; /* -1: no steps and no chunks */
   struct {
-    int64_t steps, first, order, groups;
+    int64_t heads, steps, first, order, groups;
   } by[2]; /* rows, columns */
-  int64_t chunks, chunk_count;
+  int64_t items, item_count, chunks, chunk_count;
   layerops_buffer *buffer;
 } lo_cuda_bsr;
 

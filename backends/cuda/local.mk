@@ -16,9 +16,15 @@ EXTRA_DIST += \
 	%D%/bsr_make.cu \
 	%D%/bsr_mma.cuh \
 	%D%/bsr_panel.cuh \
+	%D%/bsr_rings.cu \
+	%D%/bsr_rings.cuh \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt.cuh \
 	%D%/bsr_simt_values.cu \
+	%D%/bsr_slab.cu \
+	%D%/bsr_slab.cuh \
+	%D%/bsr_wgrad_direct.cu \
+	%D%/bsr_wgrad_direct.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -83,14 +89,19 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_features_wgrad.cu \
 	%D%/bsr_form.c \
 	%D%/bsr_group.cu \
+	%D%/bsr_heads.c \
+	%D%/bsr_heads.h \
 	%D%/bsr_launch.h \
 	%D%/bsr_make.c \
 	%D%/bsr_make.cu \
 	%D%/bsr_make.h \
 	%D%/bsr_plan.c \
 	%D%/bsr_plan.h \
+	%D%/bsr_rings.cu \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt_values.cu \
+	%D%/bsr_slab.cu \
+	%D%/bsr_wgrad_direct.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \

@@ -1,5 +1,12 @@
 # The CUDA backend beyond what every device is tested for.
 check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
+check_PROGRAMS += %D%/bsr_kernels %D%/bsr_plan
+%C%_bsr_kernels_SOURCES = %D%/bsr_kernels.c t/tap.h
+%C%_bsr_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
+%C%_bsr_kernels_LDADD = $(inside)
+%C%_bsr_plan_SOURCES = %D%/bsr_plan.c backends/cuda/bsr_heads.c backends/cuda/bsr_heads.h \
+	backends/cuda/bsr_plan.c backends/cuda/bsr_plan.h t/tap.h
+%C%_bsr_plan_LDADD = $(inside)
 %C%_capture_SOURCES = %D%/capture.c t/any_call.h t/devices.h t/tap.h
 %C%_capture_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_cuda_SOURCES = %D%/cuda.c
