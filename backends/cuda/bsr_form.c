@@ -1,5 +1,5 @@
-/* Block-sparse weights of 16-bit types have their steps and chunks (bsr_plan.h) on the device as
- * long as they live. */
+/* Block-sparse weights of 16-bit types have their steps, chunks and spans (bsr_plan.h) on the
+ * device as long as they live. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -12,19 +12,32 @@
 typedef struct parts {
   lo_bsr_steps by[2];
   lo_bsr_chunks chunks;
+  int run_tile;
+  lo_bsr_spans spans[3];
 } parts;
 
 static void free_parts(parts *p) {
   lo_cuda_bsr_steps_free(&p->by[0]);
   lo_cuda_bsr_steps_free(&p->by[1]);
   lo_cuda_bsr_chunks_free(&p->chunks);
+  for (int i = 0; i < 3; i++) lo_cuda_bsr_spans_free(&p->spans[i]);
+}
+
+static layerops_status make_spans(const layerops_bsr *w, parts *p) {
+  lo_bsr_spans *spans = p->spans;
+  p->run_tile = lo_cuda_bsr_run_tile(w);
+  if (p->run_tile < 0) return LAYEROPS_OK;
+  LO_TRY(lo_cuda_bsr_lines_make(w->host.row_start, w->block_rows, &spans[LO_CU_BSR_FORWARD]));
+  LO_TRY(lo_cuda_bsr_lines_make(w->host.col_start, w->block_cols, &spans[LO_CU_BSR_DGRAD]));
+  return lo_cuda_bsr_runs_make(w, p->run_tile, &spans[LO_CU_BSR_WGRAD]);
 }
 
 static layerops_status make_parts(layerops_context *ctx, const layerops_bsr *w, int shape,
                                   parts *p) {
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, false, &p->by[0]));
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, true, &p->by[1]));
-  return lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks);
+  LO_TRY(lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks));
+  return make_spans(w, p);
 }
 
 /* Places numbers on a border of 16 bytes; returns how many bytes are taken by then. */
@@ -43,6 +56,11 @@ static int64_t place_all(const parts *p, char *memory, lo_cuda_bsr *out) {
     at = place(memory, at, s->words, s->words_count, &out->by[i].steps);
     at = place(memory, at, s->first, s->groups + 1, &out->by[i].first);
     at = place(memory, at, s->order, s->groups, &out->by[i].order);
+  }
+  out->run_tile = p->run_tile;
+  for (int i = 0; i < 3; i++) {
+    out->spans[i].count = p->spans[i].count;
+    at = place(memory, at, p->spans[i].words, 4 * p->spans[i].count, &out->spans[i].at);
   }
   out->chunk_count = p->chunks.count;
   return place(memory, at, p->chunks.words, p->chunks.words_count, &out->chunks);

@@ -12,6 +12,9 @@ EXTRA_DIST += \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt.cuh \
 	%D%/bsr_simt_values.cu \
+	%D%/bsr_queue.cuh \
+	%D%/bsr_wgmma.cu \
+	%D%/bsr_wgmma.cuh \
 	%D%/elementwise.cu \
 	%D%/epilogue.cuh \
 	%D%/gemm_16.cu \
@@ -81,6 +84,8 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_plan.h \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt_values.cu \
+	%D%/bsr_spans.c \
+	%D%/bsr_wgmma.cu \
 	%D%/context.c \
 	%D%/cost.c \
 	%D%/cuda.c \
@@ -113,6 +118,7 @@ library_parts += %D%/libcuda.la
 	%D%/memory.c \
 	%D%/move.cu \
 	%D%/ops_bsr.c \
+	%D%/ops_bsr_wgmma.c \
 	%D%/ops_bsr.h \
 	%D%/ops_bsr_simt.c \
 	%D%/ops_product.c \

@@ -79,6 +79,21 @@ static const char *refuse_group(layerops_context *ctx, const void *problem_) {
   return refuse_steps(ctx, problem_, "bsr_group");
 }
 
+/* Those of large blocks. */
+static const char *refuse_wgmma(layerops_context *ctx, const problem *q, const char *name,
+                                int tile) {
+  const char *reason = lo_cuda_shut_out(ctx, name);
+  return reason ? reason : lo_cuda_bsr_wgmma_refuses(ctx, tile, q->p);
+}
+#define REFUSE(NAME, TILE)                                                                         \
+  static const char *refuse_wgmma_##NAME(layerops_context *ctx, const void *q) {                   \
+    return refuse_wgmma(ctx, q, "bsr_wgmma_" #NAME, TILE);                                         \
+  }
+REFUSE(256x128, 0)
+REFUSE(256x64, 1)
+REFUSE(128x64, 2)
+#undef REFUSE
+
 /* Direct kernels: how many warps share the kept blocks of a line. Eight, where so few tiles leave
  * SMs idle, or one line is so much longer than most that all would wait for it; two, where warps
  * would have next to nothing to do, or tiles are many. Fitted to times on an H200 (2026-12). */
@@ -112,7 +127,7 @@ REFUSE(64x16, 3)
 REFUSE(32x8, 4)
 #undef REFUSE
 
-/* tile: of LO_CU_BSR_DIRECT. */
+/* tile: of LO_CU_BSR_DIRECT, or LO_CU_BSR_LINE_TILES. */
 typedef struct kernel {
   lo_kernel base;
   layerops_status (*run)(layerops_context *ctx, const problem *q, const struct kernel *k);
@@ -159,7 +174,7 @@ static layerops_status run_direct(layerops_context *ctx, const problem *q, const
 }
 
 /* The same, for kernels that go by steps. */
-static lo_cu_bsr16 params_of_steps(const problem *q) {
+static lo_cu_bsr16 params_of_steps(const problem *q, unsigned *taken) {
   lo_cu_bsr16 p = params_of(q);
   const char *memory = q->state->buffer->native;
   const bool turned = q->p->turned;
@@ -167,13 +182,14 @@ static lo_cu_bsr16 params_of_steps(const problem *q) {
   p.first = (const int *)(memory + q->state->by[turned].first);
   p.order = (const int *)(memory + q->state->by[turned].order);
   p.groups = (int)q->state->by[turned].groups;
+  p.taken = taken;
   p.tiles_m = lo_ceil_div(q->m, shapes[q->state->shape].rows);
   return p;
 }
 
 static layerops_status run_group(layerops_context *ctx, const problem *q, const kernel *k) {
   (void)k;
-  lo_cu_bsr16 p = params_of_steps(q);
+  lo_cu_bsr16 p = params_of_steps(q, NULL);
   lo_cu_grid grid = {.x = group_tiles(q), .y = 1, .z = 1};
   return lo_cuda_check(ctx,
                        lo_cu_run_bsr_group(q->state->shape, is_bf16(q), q->p->turned, &p, grid,
@@ -191,7 +207,7 @@ static layerops_status run_boxes(layerops_context *ctx, const problem *q, const 
   (void)k;
   const int shape = q->state->shape, unit = shapes[shape].unit, sms = lo_cuda(ctx)->device->sms;
   const lo_box_type type = is_bf16(q) ? LO_BOX_BF16 : LO_BOX_F16;
-  lo_cu_boxed_bsr16 b = {.p = params_of_steps(q)};
+  lo_cu_boxed_bsr16 b = {.p = params_of_steps(q, (unsigned *)lo_cuda(ctx)->counters)};
   int error = lo_cuda_narrow_box(b.p.x, type, q->m, q->k, b.p.x_stride, shapes[shape].slab,
                                  shapes[shape].rows, &b.x);
   if (!error)
@@ -204,7 +220,14 @@ static layerops_status run_boxes(layerops_context *ctx, const problem *q, const 
       q->p->what);
 }
 
+static layerops_status run_wgmma(layerops_context *ctx, const problem *q, const kernel *k) {
+  return lo_cuda_bsr_wgmma_run(ctx, k->tile, q->p);
+}
+
 static const kernel kernels[] = {
+    {{"bsr_wgmma_256x128", refuse_wgmma_256x128}, run_wgmma, 0},
+    {{"bsr_wgmma_256x64", refuse_wgmma_256x64}, run_wgmma, 1},
+    {{"bsr_wgmma_128x64", refuse_wgmma_128x64}, run_wgmma, 2},
     {{"bsr_boxes", refuse_boxes}, run_boxes, 0},
     {{"bsr_group", refuse_group}, run_group, 0},
     {{"bsr_direct_32x32", refuse_32x32}, run_direct, 0},
@@ -244,29 +267,37 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
 }
 
 /* ---- The gradient of the weights */
-bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
-  return lo_cuda(ctx)->architecture >= AMPERE && lo_cuda(ctx)->device->shared >= GROUP_SHARED &&
-         g->w->state && lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8) &&
-         g->x.rows <= INT32_MAX && !lo_cuda_shut_out(ctx, "bsr_wgrad");
+
+static const char *refuse_wgrad_wgmma(layerops_context *ctx, const void *g) {
+  const char *reason = lo_cuda_shut_out(ctx, "bsr_wgrad_wgmma");
+  return reason ? reason : lo_cuda_bsr_wgrad_wgmma_refuses(ctx, g);
+}
+/* Kernels that go by chunks. */
+static const char *refuse_chunks(layerops_context *ctx, const lo_cuda_bsr_gradient *g,
+                                 const char *name) {
+  const char *reason = lo_cuda_shut_out(ctx, name);
+  if (reason) return reason;
+  if (!g->w->state) return "no units of 16 or 32 make up the blocks";
+  if (!lo_cuda_aligned(&g->dz, 8) || !lo_cuda_aligned(&g->x, 8))
+    return "rows begin elsewhere than on borders of 16 bytes";
+  return g->x.rows > INT32_MAX ? "so many rows" : NULL;
+}
+static const char *refuse_wgrad_boxes(layerops_context *ctx, const void *g_) {
+  const lo_cuda_bsr_gradient *g = g_;
+  if (lo_cuda(ctx)->architecture != HOPPER) return "boxes are Hopper's";
+  if (g->x.stride > LONGEST_STRIDE || g->dz.stride > LONGEST_STRIDE)
+    return "rows lie too far apart for boxes";
+  if (!g->x.rows) return "there are no samples";
+  return refuse_chunks(ctx, g, "bsr_wgrad_boxes");
+}
+static const char *refuse_wgrad(layerops_context *ctx, const void *g) {
+  if (lo_cuda(ctx)->architecture < AMPERE) return "the architecture lacks its instructions";
+  if (lo_cuda(ctx)->device->shared < GROUP_SHARED) return "a block has too little shared memory";
+  return refuse_chunks(ctx, g, "bsr_wgrad");
 }
 
-static layerops_status run_wgrad_boxes(layerops_context *ctx, const lo_cuda_bsr_gradient *g,
-                                       const lo_cu_bsr_wgrad *p, int shape, lo_cu_grid grid) {
-  const bool bf16 = g->w->type == LAYEROPS_BF16;
-  const lo_box_type type = bf16 ? LO_BOX_BF16 : LO_BOX_F16;
-  const int slab = shapes[shape].chunk_slab;
-  lo_cu_boxed_bsr_wgrad b = {.p = *p};
-  int error = lo_cuda_narrow_box(p->z, type, p->m, p->n, p->z_stride, slab, CHUNK_ROWS, &b.z);
-  if (!error)
-    error = lo_cuda_narrow_box(p->x, type, p->m, p->k, p->x_stride, slab, CHUNK_ROWS, &b.x);
-  LO_TRY(no_box(ctx, error, g->what));
-  return lo_cuda_check(ctx, lo_cu_run_bsr_wgrad_boxes(shape, bf16, &b, grid, lo_cuda(ctx)->stream),
-                       g->what);
-}
-
-layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
+static lo_cu_bsr_wgrad wgrad_of(const lo_cuda_bsr_gradient *g) {
   const layerops_bsr *w = g->w;
-  if (!w->count) return LAYEROPS_OK;
   const lo_cuda_bsr *state = w->state;
   lo_cu_bsr_wgrad p = {.z = lo_address(&g->dz),
                        .x = lo_address(&g->x),
@@ -280,15 +311,51 @@ layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradi
                        .pitch_log2 = __builtin_ctz((unsigned)w->width)};
   const lo_epilogue e = {.alpha = layerops_value(1), .beta = g->beta};
   lo_cuda_set_epilogue(&p.e, &e, &g->dw, g->x.rows);
-  lo_cu_grid grid = {.x = state->chunk_count, .y = 1, .z = 1};
-  const bool near = g->x.stride <= LONGEST_STRIDE && g->dz.stride <= LONGEST_STRIDE;
-  if (lo_cuda(ctx)->architecture == HOPPER && near && g->x.rows) {
-    ctx->kernel = "bsr_wgrad_boxes";
-    return run_wgrad_boxes(ctx, g, &p, state->shape, grid);
-  }
-  ctx->kernel = "bsr_wgrad";
+  return p;
+}
+static lo_cu_grid chunks_of(const lo_cuda_bsr_gradient *g) {
+  const lo_cuda_bsr *state = g->w->state;
+  return (lo_cu_grid){.x = state->chunk_count, .y = 1, .z = 1};
+}
+
+static layerops_status run_wgrad_boxes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
+  const bool bf16 = g->w->type == LAYEROPS_BF16;
+  const lo_box_type type = bf16 ? LO_BOX_BF16 : LO_BOX_F16;
+  const int shape = ((const lo_cuda_bsr *)g->w->state)->shape, slab = shapes[shape].chunk_slab;
+  lo_cu_boxed_bsr_wgrad b = {.p = wgrad_of(g)};
+  const lo_cu_bsr_wgrad *p = &b.p;
+  int error = lo_cuda_narrow_box(p->z, type, p->m, p->n, p->z_stride, slab, CHUNK_ROWS, &b.z);
+  if (!error)
+    error = lo_cuda_narrow_box(p->x, type, p->m, p->k, p->x_stride, slab, CHUNK_ROWS, &b.x);
+  LO_TRY(no_box(ctx, error, g->what));
   return lo_cuda_check(
-      ctx,
-      lo_cu_run_bsr_wgrad(state->shape, w->type == LAYEROPS_BF16, &p, grid, lo_cuda(ctx)->stream),
-      g->what);
+      ctx, lo_cu_run_bsr_wgrad_boxes(shape, bf16, &b, chunks_of(g), lo_cuda(ctx)->stream), g->what);
+}
+
+static layerops_status run_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
+  const lo_cu_bsr_wgrad p = wgrad_of(g);
+  const int shape = ((const lo_cuda_bsr *)g->w->state)->shape, bf16 = g->w->type == LAYEROPS_BF16;
+  return lo_cuda_check(
+      ctx, lo_cu_run_bsr_wgrad(shape, bf16, &p, chunks_of(g), lo_cuda(ctx)->stream), g->what);
+}
+
+typedef struct wgrad_kernel {
+  lo_kernel base;
+  layerops_status (*run)(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+} wgrad_kernel;
+
+static const wgrad_kernel wgrad_kernels[] = {
+    {{"bsr_wgrad_wgmma", refuse_wgrad_wgmma}, lo_cuda_bsr_wgrad_wgmma_run},
+    {{"bsr_wgrad_boxes", refuse_wgrad_boxes}, run_wgrad_boxes},
+    {{"bsr_wgrad", refuse_wgrad}, run_wgrad},
+};
+
+bool lo_cuda_bsr_wgrad_takes(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
+  return LO_SELECT(ctx, wgrad_kernels, g);
+}
+
+layerops_status lo_cuda_bsr_wgrad(layerops_context *ctx, const lo_cuda_bsr_gradient *g) {
+  if (!g->w->count) return LAYEROPS_OK;
+  const wgrad_kernel *k = LO_SELECT(ctx, wgrad_kernels, g);
+  return k->run(ctx, g);
 }
