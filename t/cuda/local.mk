@@ -1,5 +1,5 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
+check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/kernels_bsr %D%/large %D%/repeat %D%/tune
 %C%_capture_SOURCES = %D%/capture.c t/any_call.h t/devices.h t/tap.h
 %C%_capture_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_cuda_SOURCES = %D%/cuda.c
@@ -8,6 +8,7 @@ check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
 %C%_kernels_SOURCES = %D%/kernels.c
 %C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_kernels_LDADD = $(inside)
+%C%_kernels_bsr_SOURCES = %D%/kernels_bsr.c t/tap.h
 %C%_repeat_SOURCES = %D%/repeat.c t/any_call.h t/devices.h t/tap.h
 %C%_repeat_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS) -pthread
 %C%_repeat_LDADD = $(inside)
