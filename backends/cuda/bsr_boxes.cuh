@@ -6,6 +6,7 @@
 #define LO_CUDA_BSR_BOXES_CUH
 
 #include "backends/cuda/bsr_mma.cuh"
+#include "backends/cuda/bsr_queue.cuh"
 #include "backends/cuda/tma.cuh"
 #include "backends/cuda/wgmma.cuh"
 
@@ -32,7 +33,8 @@ struct lo_bsr_boxes {
   static constexpr int COLS = 64, PIECES = TALL * WN / COLS, PITCH = COLS + 8;
   static constexpr int SUMS = STAGES * STAGE, BARRIERS = SUMS + 16 * PITCH * 4 * (WORKERS / 32);
   static constexpr int NAMES = BARRIERS + STAGES * 16;
-  static constexpr int BYTES = NAMES + STAGES * CODES * 4 + 1024;
+  static constexpr int QUEUE = NAMES + (STAGES * CODES * 4 + 15) / 16 * 16;
+  static constexpr int BYTES = QUEUE + LO_BSR_QUEUE + 1024;
   static_assert(STAGE % 1024 == 0 && OFFSET_W <= 16 << LO_CU_BSR_LINE_SHIFT, "borders");
   static_assert(SLABS + UNITS <= 32 && WORDS <= 32, "a lane each");
 };
@@ -191,6 +193,31 @@ LO_FN void lo_bsr_multiply_steps(lo_bsr_boxes_core<T> &core, unsigned ring, cons
 }
 #endif
 
+#if __CUDA_ARCH_FEAT_SM90_ALL
+/* The copying warp: the tiles of all groups of lines, the longest first, of some rows of X, then of
+ * the next. */
+template <class T>
+LO_FN void lo_bsr_copy_tiles(const lo_cu_boxed_bsr16 &g, unsigned ring, char *base) {
+  const lo_cu_bsr16 &p = g.p;
+  unsigned groups = (unsigned)p.groups, tiles = groups * (unsigned)p.tiles_m;
+  bool empty = lo_scalar_float(p.e.alpha) == 0.0f;
+  lo_bsr_turn<T::STAGES> turn = {0, 1};
+  lo_bsr_queue<T> queue(ring);
+  lo_bsr_numbers numbers(p.taken);
+#pragma unroll 1
+  for (unsigned at; (at = numbers.next()) < tiles;) {
+    int group = p.order[at % groups], first = p.first[group], last = p.first[group + 1];
+    lo_bsr_tile t = {group, first, empty ? first : last, (int)(at / groups), 0};
+    queue.put(t);
+    numbers.ask();
+    lo_bsr_copy_steps<T>(g, ring, base, turn, t.tm * T::BM, t.begin, t.end);
+  }
+  queue.put({-1, 0, 0, 0, 0});
+  numbers.end();
+  lo_lead();
+}
+#endif
+
 /* A block goes on to its next tile, which is copied already, while its last one leaves. */
 template <class T>
 __global__ void __launch_bounds__(T::THREADS, 1)
@@ -199,31 +226,25 @@ __global__ void __launch_bounds__(T::THREADS, 1)
   extern __shared__ __align__(1024) char memory[];
   __shared__ __align__(16) lo_tile_columns<T::BN, false> columns;
   const lo_cu_bsr16 &p = g.p;
-  unsigned groups = (unsigned)p.groups, tiles = groups * (unsigned)p.tiles_m;
   unsigned ring = ((unsigned)__cvta_generic_to_shared(memory) + 1023) & ~1023u;
   char *base = memory + (ring - (unsigned)__cvta_generic_to_shared(memory));
+  lo_bsr_queue<T> queue(ring);
   int warp = lo_same((int)threadIdx.x / 32);
-  if (warp == T::WORKERS / 32 && lo_elect()) {
+  if (warp == T::WORKERS / 32) {
+    if (lo_elect()) {
 #pragma unroll
-    for (int s = 0; s < T::STAGES; s++) {
-      lo_mbarrier_init(ring + T::BARRIERS + s * 16, 1);
-      lo_mbarrier_init(ring + T::BARRIERS + s * 16 + 8, T::GROUPS * 4);
+      for (int s = 0; s < T::STAGES; s++) {
+        lo_mbarrier_init(ring + T::BARRIERS + s * 16, 1);
+        lo_mbarrier_init(ring + T::BARRIERS + s * 16 + 8, T::GROUPS * 4);
+      }
     }
-    lo_mbarrier_publish();
+    queue.init();
   }
   __syncthreads();
   lo_follow();
-  bool empty = lo_scalar_float(p.e.alpha) == 0.0f;
   if (warp >= T::WORKERS / 32) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(T::LEFT));
-    lo_bsr_turn<T::STAGES> turn = {0, 1};
-    if (warp > T::WORKERS / 32 || empty) return;
-#pragma unroll 1
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      int group = p.order[tile % groups];
-      lo_bsr_copy_steps<T>(g, ring, base, turn, (int)(tile / groups * T::BM), p.first[group],
-                           p.first[group + 1]);
-    }
+    if (warp == T::WORKERS / 32) lo_bsr_copy_tiles<T>(g, ring, base);
     return;
   }
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(T::MORE));
@@ -231,17 +252,16 @@ __global__ void __launch_bounds__(T::THREADS, 1)
   float *sums = (float *)(base + T::SUMS) + warp * 16 * T::PITCH;
   lo_ending ending = lo_ending_of(p.e, 0, false);
   lo_bsr_turn<T::STAGES> turn = {0, 0};
+  lo_bsr_tile t;
 #pragma unroll 1
-  for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    int group = p.order[tile % groups], steps = empty ? 0 : p.first[group + 1] - p.first[group];
-    lo_i64 row0 = (lo_i64)(tile / groups) * T::BM + part_m * T::WM + warp % 4 * 16;
-    lo_i64 col0 = (lo_i64)group * T::BN;
+  while (queue.take(t)) {
+    lo_i64 row0 = (lo_i64)t.tm * T::BM + part_m * T::WM + warp % 4 * 16;
+    lo_i64 col0 = (lo_i64)t.line * T::BN;
     asm volatile("bar.sync 1, %0;" ::"n"(T::WORKERS) : "memory"); /* columns were read */
     columns.stage(p.e, col0, lo_left(p.n, col0, T::BN), threadIdx.x, T::WORKERS);
     lo_bsr_boxes_core<T> core;
     core.clear();
-    lo_bsr_multiply_steps(core, ring, base, turn, part_m, part, steps);
-    if (tile + gridDim.x >= tiles) lo_lead();
+    lo_bsr_multiply_steps(core, ring, base, turn, part_m, part, lo_same(t.end - t.begin));
     asm volatile("bar.sync 1, %0;" ::"n"(T::WORKERS) : "memory");
 #pragma unroll 1
     for (int piece = 0; piece < T::PIECES; piece++) {

@@ -1,5 +1,6 @@
-/* Block-sparse weights of 16-bit types have their heads and items (bsr_heads.h), and where units
- * make up their blocks steps and chunks (bsr_plan.h), on the device as long as they live. */
+/* Block-sparse weights of 16-bit types have their heads and items (bsr_heads.h), where units make
+ * up their blocks steps and chunks (bsr_plan.h), and where blocks are large spans (bsr_spans.c), on
+ * the device as long as they live. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -14,6 +15,8 @@ typedef struct parts {
   lo_bsr_steps by[2];
   lo_bsr_chunks chunks;
   lo_bsr_words heads[2], items;
+  int run_tile;
+  lo_bsr_spans spans[3];
 } parts;
 
 static void free_parts(parts *p) {
@@ -23,6 +26,16 @@ static void free_parts(parts *p) {
   free(p->heads[0].words);
   free(p->heads[1].words);
   free(p->items.words);
+  for (int i = 0; i < 3; i++) lo_cuda_bsr_spans_free(&p->spans[i]);
+}
+
+static layerops_status make_spans(const layerops_bsr *w, parts *p) {
+  lo_bsr_spans *spans = p->spans;
+  p->run_tile = lo_cuda_bsr_run_tile(w);
+  if (p->run_tile < 0) return LAYEROPS_OK;
+  LO_TRY(lo_cuda_bsr_lines_make(w->host.row_start, w->block_rows, &spans[LO_CU_BSR_FORWARD]));
+  LO_TRY(lo_cuda_bsr_lines_make(w->host.col_start, w->block_cols, &spans[LO_CU_BSR_DGRAD]));
+  return lo_cuda_bsr_runs_make(w, p->run_tile, &spans[LO_CU_BSR_WGRAD]);
 }
 
 static layerops_status make_parts(layerops_context *ctx, const layerops_bsr *w, int shape,
@@ -33,7 +46,8 @@ static layerops_status make_parts(layerops_context *ctx, const layerops_bsr *w, 
   if (shape < 0) return LAYEROPS_OK;
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, false, &p->by[0]));
   LO_TRY(lo_cuda_bsr_steps_make(w, shape, true, &p->by[1]));
-  return lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks);
+  LO_TRY(lo_cuda_bsr_chunks_make(w, shape, lo_cuda(ctx)->device->sms, &p->chunks));
+  return make_spans(w, p);
 }
 
 /* Places numbers on a border of 16 bytes; returns how many bytes are taken by then. */
@@ -58,6 +72,11 @@ static int64_t place_all(const parts *p, char *memory, lo_cuda_bsr *out) {
   }
   out->item_count = p->items.count;
   at = place(memory, at, p->items.words, p->items.count * LO_CU_BSR_ITEM_WORDS, &out->items);
+  out->run_tile = p->run_tile;
+  for (int i = 0; i < 3; i++) {
+    out->spans[i].count = p->spans[i].count;
+    at = place(memory, at, p->spans[i].words, 4 * p->spans[i].count, &out->spans[i].at);
+  }
   out->chunk_count = p->chunks.count;
   return place(memory, at, p->chunks.words, p->chunks.words_count, &out->chunks);
 }
@@ -79,7 +98,7 @@ static layerops_status create(layerops_context *ctx, layerops_bsr *w) {
   if (!out) return lo_bsr_no_memory("bsr");
   w->state = out;
   out->shape = shape;
-  parts p = {0};
+  parts p = {.run_tile = -1};
   layerops_status status = make_parts(ctx, w, shape, &p);
   if (status == LAYEROPS_OK) status = upload(ctx, &p, out);
   free_parts(&p);

@@ -111,7 +111,8 @@ typedef struct lo_cu_bsr16 {
   const void *steps;                /* others */
   const int *first, *order;         /* of each group: its first step; groups by falling length */
   int groups;
-  int pitch_log2; /* width of a block */
+  int pitch_log2;  /* width of a block */
+  unsigned *taken; /* boxes: two counters, 0 between launches */
   lo_cu_epilogue e;
   const int *heads; /* direct kernels: of the lines, which go in that order */
 } lo_cu_bsr16;
@@ -141,6 +142,37 @@ typedef struct lo_cu_boxed_bsr_wgrad {
   lo_cu_map z, x;
   lo_cu_bsr_wgrad p;
 } lo_cu_boxed_bsr_wgrad;
+
+/* Products whose blocks have sides of multiples of 64, on Hopper (bsr_wgmma.cuh). A span: int line,
+ * begin, end, 0, the kept blocks begin ... end - 1 of a line, or of a part of it. */
+typedef struct lo_cu_bsr_wgmma {
+  lo_cu_boxed_gemm boxed; /* wgrad: C is the matrix of values */
+  const int *spans;
+  const int *other, *place; /* of kept blocks: their column (row), and where their values are */
+  int depth, height, width; /* k of a block; its rows among the values; its outputs in a row */
+  int parts;                /* tiles of a block */
+  int rows, cols;           /* wgrad: of W, outside of which values are 0 */
+  int ragged;               /* wgrad: blocks stand out of W */
+  unsigned tiles, tiles_m, lines;
+  unsigned high;   /* tiles below each other that go through all lines together */
+  unsigned *taken; /* two counters, 0 between launches */
+} lo_cu_bsr_wgmma;
+
+enum { LO_CU_BSR_FORWARD, LO_CU_BSR_DGRAD, LO_CU_BSR_WGRAD };
+
+/* Forward and dgrad: TEAMS teams take turns, each with SHARE groups of four warps, 64 outputs of a
+ * line each, by ROWS rows of X. X(NAME, TEAMS, SHARE, ROWS, STAGES) */
+#define LO_CU_BSR_LINE_TILES(X)                                                                    \
+  X(256x128, 1, 2, 256, 4)                                                                         \
+  X(256x64, 2, 1, 256, 5)                                                                          \
+  X(128x64, 2, 1, 128, 8)
+
+/* wgrad: GM x GN groups, each with TALL blocks' BN columns, their width, of 64 rows.
+ * X(NAME, GM, GN, TALL, BN, STAGES) */
+#define LO_CU_BSR_RUN_TILES(X)                                                                     \
+  X(64x128, 1, 2, 1, 64, 4)                                                                        \
+  X(128x128, 2, 1, 1, 128, 6)                                                                      \
+  X(64x256, 1, 2, 1, 128, 4)
 
 /* Direct kernels: 16 MT WARPS_M x 8 NT outputs; WARPS_K share out the kept blocks, with DEPTH times
  * four chunks on their way at once; RESIDENT blocks on an SM. X(NAME, MT, NT, WARPS_M, WARPS_K,
@@ -232,6 +264,9 @@ int lo_cu_run_bsr_group(int shape, int bf16, int turned, const lo_cu_bsr16 *p, l
                         void *stream);
 int lo_cu_run_bsr_boxes(int shape, int bf16, int turned, const lo_cu_boxed_bsr16 *p,
                         lo_cu_grid grid, void *stream);
+/* product: LO_CU_BSR_FORWARD, ...; tile: of LO_CU_BSR_LINE_TILES, or wgrad's. */
+int lo_cu_run_bsr_wgmma(int product, int tile, const lo_cu_bsr_wgmma *p, lo_cu_grid grid,
+                        void *stream);
 /* The gradient of the weights: a block of the grid a chunk. */
 int lo_cu_run_bsr_wgrad(int shape, int bf16, const lo_cu_bsr_wgrad *p, lo_cu_grid grid,
                         void *stream);

@@ -18,6 +18,12 @@ typedef struct lo_bsr_chunks {
   int64_t words_count, count;
 } lo_bsr_chunks;
 
+/* Spans of kept blocks (bsr_launch.h). */
+typedef struct lo_bsr_spans {
+  int32_t *words;
+  int64_t count;
+} lo_bsr_spans;
+
 /* ---- bsr_plan.c */
 
 /* The number of the shape in LO_CU_BSR_SHAPES that serves such blocks, or -1. */
@@ -31,14 +37,29 @@ layerops_status lo_cuda_bsr_chunks_make(const layerops_bsr *w, int shape, int sm
 void lo_cuda_bsr_steps_free(lo_bsr_steps *steps);
 void lo_cuda_bsr_chunks_free(lo_bsr_chunks *chunks);
 
-/* All of it on the device, and what bsr_heads.h has: what layerops_bsr's state is, where the weights
- * have such a form. Places are bytes from the buffer's beginning. */
+/* ---- bsr_spans.c */
+
+/* The number of wgrad's tile in LO_CU_BSR_RUN_TILES for such blocks, or -1. */
+int lo_cuda_bsr_run_tile(const layerops_bsr *w);
+
+/* All lines, of which `start` says where their kept blocks begin: the longest first. */
+layerops_status lo_cuda_bsr_lines_make(const int32_t *start, int64_t lines, lo_bsr_spans *spans);
+/* The blocks of each row, as many together as the tile has. */
+layerops_status lo_cuda_bsr_runs_make(const layerops_bsr *w, int tile, lo_bsr_spans *spans);
+void lo_cuda_bsr_spans_free(lo_bsr_spans *spans);
+
+/* All of it on the device, and what bsr_heads.h has: what layerops_bsr's state is, where the
+ * weights have such a form. Places are bytes from the buffer's beginning. */
 typedef struct lo_cuda_bsr {
   int shape; /* -1: no steps and no chunks */
   struct {
     int64_t heads, steps, first, order, groups;
   } by[2]; /* rows, columns */
   int64_t items, item_count, chunks, chunk_count;
+  int run_tile; /* -1: 64 does not divide the sides of blocks, and there are no spans */
+  struct {
+    int64_t at, count;
+  } spans[3]; /* LO_CU_BSR_FORWARD, ... */
   layerops_buffer *buffer;
 } lo_cuda_bsr;
 

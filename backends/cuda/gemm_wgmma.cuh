@@ -14,13 +14,33 @@
 #include "backends/cuda/tma.cuh"
 #include "backends/cuda/wgmma.cuh"
 
+/* Where a thread's share of the registers is too small, the copying warp's whole group hands on
+ * what it does not need. */
+template <int GROUPS, int RESIDENT> struct lo_wgmma_registers {
+  static constexpr bool HANDS_ON = GROUPS * RESIDENT > 1;
+  static constexpr int THREADS = 128 * GROUPS + (HANDS_ON ? 128 : 32);
+  /* Registers of a thread at first, rounded as the launch rounds them; then of one that copies, and
+   * of the others. */
+  static constexpr int GIVEN = 64 * 1024 / (128 * (GROUPS + 1)) / RESIDENT / 8 * 8;
+  static constexpr int LEFT = 40, EACH = (GIVEN * (GROUPS + 1) - LEFT) / GROUPS / 8 * 8;
+  static constexpr int MORE = EACH < 232 ? EACH : 232;
+#if __CUDA_ARCH_FEAT_SM90_ALL
+  static __device__ __forceinline__ void take() {
+    if (HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MORE));
+  }
+  static __device__ __forceinline__ void give() {
+    if (HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LEFT));
+  }
+#endif
+};
+
 /* A block's BM x BN outputs, in steps of 128 bytes of k: GROUPS of four warps, each with TALL times
  * 64 rows. CLUSTER blocks share B. */
 template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_wgmma_tile {
   static constexpr int GROUPS = GROUPS_, TALL = TALL_, BN = BN_, STAGES = STAGES_;
   static constexpr int CLUSTER = CLUSTER_, BM = 64 * TALL * GROUPS;
   static constexpr bool WIDE = LO_CU_WGMMA_WIDE(TALL, BN);
-  static constexpr int WORKERS = 128 * GROUPS;
+  static constexpr int WORKERS = 128 * GROUPS, READERS = CLUSTER * GROUPS * 4; /* warps */
   static constexpr int A = BM * 128, STAGE = (BM + BN) * 128, ROWS = 64 * TALL;
   /* Behind the stages: where each warp turns what it stores, or has two boxes of it; the columns,
    * each group's own or, to save room, the block's; a group's sums beside the product, by each warp
@@ -33,15 +53,11 @@ template <int GROUPS_, int TALL_, int BN_, int STAGES_, int CLUSTER_> struct lo_
   static constexpr int SIDE = ROWS * 4 > BN ? ROWS * 4 * 4 : BN * 4;
   static constexpr int COUNTER = SIDES + (WIDE ? 0 : GROUPS * SIDE), BARRIERS = COUNTER + 16;
   static constexpr int BYTES = BARRIERS + STAGES * 16;
-  static_assert(sizeof(columns_t<true>) <= SIDES - COLUMNS && SIDE <= TURN / 2 && SIDES % 16 == 0,
-                "room");
-  /* Where a thread's share of the registers is too small the copying warp's whole group hands on
-   * what it does not need. */
+  static_assert(sizeof(columns_t<true>) <= SIDES - COLUMNS && SIDES % 16 == 0, "room");
+  static_assert(!WIDE || SIDE <= TURN / 2, "room");
   static constexpr int RESIDENT = 2 * (BYTES + 1024) <= 228 * 1024 ? 2 : 1; /* blocks on an SM */
-  static constexpr bool HANDS_ON = GROUPS * RESIDENT > 1;
-  static constexpr int THREADS = WORKERS + (HANDS_ON ? 128 : 32);
-  static constexpr int LEFT = 40, MORE = GROUPS == 1 ? 216 : 232; /* registers of a thread */
-  static_assert(!HANDS_ON || RESIDENT * 128 * (LEFT + GROUPS * MORE) <= 64 * 1024, "registers");
+  typedef lo_wgmma_registers<GROUPS, RESIDENT> registers;
+  static constexpr int THREADS = registers::THREADS;
   /* A lane's sums in sixteens: 32 columns of 16 rows of a warp. */
   static constexpr int SIXTEENS = TALL * BN / 32;
   static_assert(BM * BN * 4 <= STAGE * STAGES, "sums where the stages were");
@@ -89,6 +105,19 @@ template <class T> struct lo_wgmma_ring {
     at = 0;
     parity ^= 1;
   }
+  /* Those that others read. */
+  __device__ __forceinline__ void skip(int steps) {
+    at += steps;
+    parity ^= at / T::STAGES & 1;
+    at %= T::STAGES;
+  }
+  /* A warp has read the stage. */
+  __device__ __forceinline__ void release() const {
+    LO_DELAY(RELEASE);
+    unsigned lane = threadIdx.x % 32;
+    if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(empty());
+    if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(empty(), lane);
+  }
   __device__ __forceinline__ void make_uniform() {
     base = lo_uniform(base);
     at = lo_uniform(at);
@@ -100,7 +129,7 @@ template <class T> struct lo_wgmma_ring {
 #pragma unroll
       for (int s = 0; s < T::STAGES; s++) {
         lo_mbarrier_init(base + T::BARRIERS + s * 16, 1);
-        lo_mbarrier_init(base + T::BARRIERS + s * 16 + 8, T::CLUSTER * T::GROUPS * 4);
+        lo_mbarrier_init(base + T::BARRIERS + s * 16 + 8, T::READERS);
       }
       lo_mbarrier_publish();
     }
@@ -124,6 +153,32 @@ template <int THREADS> LO_FN void lo_arrive(int barrier) {
 struct lo_wgmma_place {
   int row0, col0, l;
 };
+
+/* A step's products, which run on; beside(stage) sums what else is wanted of it meanwhile. */
+template <class Core, class Ring, class Beside>
+LO_FN void lo_wgmma_step(Core &core, const Ring &ring, bool begun, Beside beside) {
+  LO_DELAY(FULL);
+  lo_mbarrier_wait(ring.full(), ring.parity);
+  LO_DELAY(MULTIPLY);
+  core.multiply(ring.stage(), begun);
+  beside(ring.stage());
+}
+/* Steps s ... steps - 1, of which the one before s, in stage `last`, still runs. */
+template <class Core, class Ring, class Beside>
+LO_FN void lo_wgmma_steps(Core &core, Ring &ring, Ring last, int s, int steps, Beside beside) {
+#pragma unroll 1
+  for (; s < steps; s++) {
+    lo_wgmma_step(core, ring, s, beside);
+    if (s) {
+      lo_wgmma_wait<1>();
+      last.release();
+    }
+    last = ring;
+    ring.next();
+  }
+  lo_wgmma_wait<0>();
+  if (steps) last.release();
+}
 
 /* PROMOTES: sums of 8-bit floats, of which the tensor cores keep some 14 bits, are taken over into
  * f32 each step, 128 of k. */
@@ -233,16 +288,8 @@ struct lo_wgmma_core {
         for (int j = 0; j < PART / 2; j++) acc[i][h * (PART / 2) + j] += part[j];
       }
   }
-  /* A warp has read a stage. */
-  static __device__ __forceinline__ void release(const ring_t &ring) {
-    LO_DELAY(RELEASE);
-    unsigned lane = threadIdx.x % 32;
-    if (T::CLUSTER == 1 && lane == 0) lo_mbarrier_arrive(ring.empty());
-    if (T::CLUSTER > 1 && lane < T::CLUSTER) lo_mbarrier_arrive_at(ring.empty(), lane);
-  }
-  /* beside(stage) sums what else is wanted of a stage while it is multiplied; prepare() gets what
-   * the end needs: beside the first step, but where blocks have one tile and code that is fetched
-   * for the first time counts for more. */
+  /* prepare() gets what the end needs: beside the first step, but where blocks have one tile and
+   * code that is fetched for the first time counts for more. */
   template <class Beside, class Prepare>
   __device__ __forceinline__ void run(ring_t &ring, int steps, Beside beside, Prepare prepare) {
     constexpr bool BESIDE = T::WIDE && !PROMOTES;
@@ -258,38 +305,19 @@ struct lo_wgmma_core {
         lo_mbarrier_wait(ring.full(), ring.parity);
         LO_DELAY(MULTIPLY);
         multiply_and_add(ring.stage());
-        release(ring);
+        ring.release();
       }
       return;
     }
     ring_t last = ring;
     if (BESIDE) {
-      if (steps) step(ring, false, beside);
+      if (steps) lo_wgmma_step(*this, ring, false, beside);
       prepare();
       if (!steps) return;
       s = 1;
       ring.next();
     }
-#pragma unroll 1
-    for (; s < steps; s++) {
-      step(ring, s, beside);
-      if (s) {
-        lo_wgmma_wait<1>();
-        release(last);
-      }
-      last = ring;
-      ring.next();
-    }
-    lo_wgmma_wait<0>();
-    if (steps) release(last);
-  }
-  template <class Beside>
-  __device__ __forceinline__ void step(const ring_t &ring, bool begun, Beside beside) {
-    LO_DELAY(FULL);
-    lo_mbarrier_wait(ring.full(), ring.parity);
-    LO_DELAY(MULTIPLY);
-    multiply(ring.stage(), begun);
-    beside(ring.stage());
+    lo_wgmma_steps(*this, ring, last, s, steps, beside);
   }
 };
 
@@ -520,7 +548,9 @@ template <class Core, class T, bool TRANS_A> struct lo_wgmma_worker {
                                                       thread % 32 / 4,
                                                   at.col0,
                                                   at.l,
-                                                  lo_left(p.n, at.col0, T::BN)};
+                                                  lo_left(p.n, at.col0, T::BN),
+                                                  p.m,
+                                                  64};
     ends.run([&](sum_t(&s)[16], int number) {
 #pragma unroll
       for (int i = 0; i < T::SIXTEENS; i++)
@@ -617,11 +647,11 @@ template <class Core, class T, bool TRANS_A> LO_FN void lo_gemm_wgmma(const lo_c
   if (T::CLUSTER > 1) lo_cluster_sync();
   LO_DELAY(START);
   if (threadIdx.x < T::WORKERS) {
-    if (T::HANDS_ON) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(T::MORE));
+    T::registers::take();
     if (T::CLUSTER == 1) lo_meet<STARTERS>(LO_WGMMA_READY);
     lo_wgmma_worker<Core, T, TRANS_A>(p, rank, wgmma_memory).run(ring);
   } else {
-    if (T::HANDS_ON) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(T::LEFT));
+    T::registers::give();
     /* It need not wait for the others, nor they for its first copies. */
     if (copies && T::CLUSTER == 1) lo_arrive<STARTERS>(LO_WGMMA_READY);
     if (copies && lo_elect()) {

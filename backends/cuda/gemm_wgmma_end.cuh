@@ -39,8 +39,8 @@ LO_FN void lo_turn_words(unsigned (&w)[4], int lane) {
 
 /* Any epilogue: lanes pair up to have a quad each, the even ones in the upper row. */
 template <class Sum, class Columns>
-LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Columns &columns,
-                            Sum (&s)[16], const lo_wgmma_spot &at) {
+LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, lo_i64 limit, const lo_ending &end,
+                            const Columns &columns, Sum (&s)[16], const lo_wgmma_spot &at) {
   bool odd = at.lane & 1;
   int c = at.lane % 4 / 2 * 4;
   lo_i64 row = at.row + (odd ? 8 : 0);
@@ -49,7 +49,7 @@ LO_FN void lo_wgmma_end_any(const lo_cu_gemm &p, const lo_ending &end, const Col
     Sum x = __shfl_xor_sync(~0u, odd ? s[0] : s[2], 1),
         y = __shfl_xor_sync(~0u, odd ? s[1] : s[3], 1);
     Sum quad[1][4] = {{odd ? x : s[0], odd ? y : s[1], odd ? s[2] : x, odd ? s[3] : y}};
-    if (row < p.m && at.col + c < p.n)
+    if (row < limit && at.col + c < p.n)
       lo_finish_one(end, columns.template at<4>(at.column + c), quad, row, at.col + c,
                     lo_quad_count(p.n, at.col + c));
 #pragma unroll
@@ -294,6 +294,8 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
   unsigned turn;
   int row, col, l; /* of the lane in the first of them, and the matrix */
   int left;        /* columns of the tile */
+  lo_i64 limit;    /* rows of C, as far as the tile may go */
+  int apart;       /* from a sixteen to the one below it */
 
   /* Eight neighbours of C that begin where 8 divides the column may be moved at once (of f32: two
    * by two). */
@@ -304,8 +306,8 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
     return p.n % 8 == 0 && (bytes & (lo_bytes_of(c.type, 8) - 1)) == 0;
   }
   __device__ __forceinline__ lo_wgmma_spot spot(int i) const {
-    lo_i64 at = row + i / WIDE * 64;
-    return {at, col + i % WIDE * 32, i % WIDE * 32, lo_left(p.m, at, 16), lane};
+    lo_i64 at = row + i / WIDE * apart;
+    return {at, col + i % WIDE * 32, i % WIDE * 32, lo_left(limit, at, 16), lane};
   }
   template <int KIND, class Sums>
   __device__ __forceinline__ void finish(float (&z)[4][4], int i, Sums sums) {
@@ -346,15 +348,15 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) {
       if (i % WIDE == 0) { /* where the lane stores */
-        lo_i64 at = row + i / WIDE * 64;
-        rows = lo_left(p.m, at, 16);
+        lo_i64 at = row + i / WIDE * apart;
+        rows = lo_left(limit, at, 16);
         c = end.to + lo_bytes_of(TYPE, at * end.stride + col + q * (TYPE == LO_TYPE_F32 ? 2 : 8));
       }
       sum_t s[16];
       float z[4][4];
       if (!sums(s, i)) continue;
       int column = i % WIDE * 32;
-      lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * 64, 0, column, rows, lane});
+      lo_wgmma_short<KIND>(end, columns, z, s, {row + i / WIDE * apart, 0, column, rows, lane});
       if (TYPE == LO_TYPE_I8) {
         lo_wgmma_store_bytes(end, z, left - column, spot(i));
         continue;
@@ -429,7 +431,7 @@ template <class Core, class Columns, bool PARTS> struct lo_wgmma_ends {
       lo_wgmma_spot at = spot(i);
       constexpr int SHORT = LO_END_ACTIVATION | (Columns::SCALED ? LO_END_SCALES | LO_END_F8 : 0);
       if (end.ends & ~SHORT) {
-        lo_wgmma_end_any(p, end, columns, s, at);
+        lo_wgmma_end_any(p, limit, end, columns, s, at);
         continue;
       }
       float z[4][4];

@@ -21,8 +21,11 @@ EXTRA_DIST += \
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt.cuh \
 	%D%/bsr_simt_values.cu \
+	%D%/bsr_queue.cuh \
 	%D%/bsr_slab.cu \
 	%D%/bsr_slab.cuh \
+	%D%/bsr_wgmma.cu \
+	%D%/bsr_wgmma.cuh \
 	%D%/bsr_wgrad_direct.cu \
 	%D%/bsr_wgrad_direct.cuh \
 	%D%/elementwise.cu \
@@ -101,6 +104,8 @@ library_parts += %D%/libcuda.la
 	%D%/bsr_simt.cu \
 	%D%/bsr_simt_values.cu \
 	%D%/bsr_slab.cu \
+	%D%/bsr_spans.c \
+	%D%/bsr_wgmma.cu \
 	%D%/bsr_wgrad_direct.cu \
 	%D%/context.c \
 	%D%/cost.c \
@@ -134,6 +139,7 @@ library_parts += %D%/libcuda.la
 	%D%/memory.c \
 	%D%/move.cu \
 	%D%/ops_bsr.c \
+	%D%/ops_bsr_wgmma.c \
 	%D%/ops_bsr.h \
 	%D%/ops_bsr_features.c \
 	%D%/ops_bsr_simt.c \

@@ -103,6 +103,20 @@ static const char *refuse_group(layerops_context *ctx, const void *problem_) {
   return refuse_steps(ctx, problem_, "bsr_group");
 }
 
+/* Those of large blocks. */
+static const char *refuse_wgmma(layerops_context *ctx, const problem *q, const char *name,
+                                int tile) {
+  const char *reason = lo_cuda_shut_out(ctx, name);
+  return reason ? reason : lo_cuda_bsr_wgmma_refuses(ctx, tile, q->p);
+}
+#define REFUSE(NAME, TILE)                                                                         \
+  static const char *refuse_wgmma_##NAME(layerops_context *ctx, const void *q) {                   \
+    return refuse_wgmma(ctx, q, "bsr_wgmma_" #NAME, TILE);                                         \
+  }
+REFUSE(256x128, 0)
+REFUSE(256x64, 1)
+REFUSE(128x64, 2)
+#undef REFUSE
 /* What of k the lines keep, on average, and the one that keeps most. */
 static int64_t kept(const problem *q) {
   return q->w->count * q->k_side / q->lines;
@@ -185,7 +199,7 @@ LO_CU_BSR_DIRECT(X)
 LO_CU_BSR_RINGS(X)
 #undef X
 
-/* tile: of LO_CU_BSR_DIRECT, or LO_CU_BSR_RINGS. */
+/* tile: of LO_CU_BSR_DIRECT, LO_CU_BSR_RINGS or LO_CU_BSR_LINE_TILES. */
 typedef struct kernel {
   lo_kernel base;
   layerops_status (*run)(layerops_context *ctx, const problem *q, const struct kernel *k);
@@ -265,7 +279,7 @@ static layerops_status run_slab(layerops_context *ctx, const problem *q, const k
 }
 
 /* The same, for kernels that go by steps. */
-static lo_cu_bsr16 params_of_steps(const problem *q) {
+static lo_cu_bsr16 params_of_steps(const problem *q, unsigned *taken) {
   lo_cu_bsr16 p = params_of(q);
   const char *memory = q->state->buffer->native;
   const bool turned = q->p->turned;
@@ -273,13 +287,14 @@ static lo_cu_bsr16 params_of_steps(const problem *q) {
   p.first = (const int *)(memory + q->state->by[turned].first);
   p.order = (const int *)(memory + q->state->by[turned].order);
   p.groups = (int)q->state->by[turned].groups;
+  p.taken = taken;
   p.tiles_m = lo_ceil_div(q->m, shapes[q->state->shape].rows);
   return p;
 }
 
 static layerops_status run_group(layerops_context *ctx, const problem *q, const kernel *k) {
   (void)k;
-  lo_cu_bsr16 p = params_of_steps(q);
+  lo_cu_bsr16 p = params_of_steps(q, NULL);
   lo_cu_grid grid = {.x = group_tiles(q), .y = 1, .z = 1};
   return lo_cuda_check(ctx,
                        lo_cu_run_bsr_group(q->state->shape, is_bf16(q), q->p->turned, &p, grid,
@@ -297,7 +312,7 @@ static layerops_status run_boxes(layerops_context *ctx, const problem *q, const 
   (void)k;
   const int shape = q->state->shape, unit = shapes[shape].unit, sms = lo_cuda(ctx)->device->sms;
   const lo_box_type type = is_bf16(q) ? LO_BOX_BF16 : LO_BOX_F16;
-  lo_cu_boxed_bsr16 b = {.p = params_of_steps(q)};
+  lo_cu_boxed_bsr16 b = {.p = params_of_steps(q, (unsigned *)lo_cuda(ctx)->counters)};
   int error = lo_cuda_narrow_box(b.p.x, type, q->m, q->k, b.p.x_stride, shapes[shape].slab,
                                  shapes[shape].rows, &b.x);
   if (!error)
@@ -310,14 +325,21 @@ static layerops_status run_boxes(layerops_context *ctx, const problem *q, const 
       q->p->what);
 }
 
-static const kernel kernels[] = {{{"bsr_boxes", refuse_boxes}, run_boxes, 0},
+static layerops_status run_wgmma(layerops_context *ctx, const problem *q, const kernel *k) {
+  return lo_cuda_bsr_wgmma_run(ctx, k->tile, q->p);
+}
+
+static const kernel kernels[] = {{{"bsr_wgmma_256x128", refuse_wgmma_256x128}, run_wgmma, 0},
+                                 {{"bsr_wgmma_256x64", refuse_wgmma_256x64}, run_wgmma, 1},
+                                 {{"bsr_boxes", refuse_boxes}, run_boxes, 0},
                                  {{"bsr_group", refuse_group}, run_group, 0},
                                  {{"bsr_slab", refuse_slab}, run_slab, 0},
 #define X(NAME, ...) {{"bsr_rings_" #NAME, refuse_rings_##NAME}, run_rings, RINGS_##NAME},
                                  LO_CU_BSR_RINGS(X)
 #undef X
+                                     {{"bsr_wgmma_128x64", refuse_wgmma_128x64}, run_wgmma, 2},
 #define X(NAME, ...) {{"bsr_direct_" #NAME, refuse_direct_##NAME}, run_direct, DIRECT_##NAME},
-                                     LO_CU_BSR_DIRECT(X)
+                                 LO_CU_BSR_DIRECT(X)
 #undef X
 };
 
@@ -362,6 +384,10 @@ layerops_status lo_cuda_bsr_linear_forward(layerops_context *ctx,
 
 /* ---- The gradient of the weights */
 
+static const char *refuse_wgrad_wgmma(layerops_context *ctx, const void *g) {
+  const char *reason = lo_cuda_shut_out(ctx, "bsr_wgrad_wgmma");
+  return reason ? reason : lo_cuda_bsr_wgrad_wgmma_refuses(ctx, g);
+}
 /* Kernels that go by chunks. */
 static const char *refuse_chunks(layerops_context *ctx, const lo_cuda_bsr_gradient *g,
                                  const char *name) {
@@ -491,6 +517,7 @@ typedef struct wgrad_kernel {
 } wgrad_kernel;
 
 static const wgrad_kernel wgrad_kernels[] = {
+    {{"bsr_wgrad_wgmma", refuse_wgrad_wgmma}, lo_cuda_bsr_wgrad_wgmma_run},
     {{"bsr_wgrad_direct", refuse_wgrad_few}, run_wgrad_direct},
     {{"bsr_wgrad_boxes", refuse_wgrad_boxes}, run_wgrad_boxes},
     {{"bsr_wgrad", refuse_wgrad}, run_wgrad},

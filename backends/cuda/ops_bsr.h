@@ -56,4 +56,12 @@ layerops_status lo_cuda_bsr_row_sums(layerops_context *ctx, const layerops_matri
                                      const layerops_matrix *y, const layerops_scalar *beta,
                                      const char *what);
 
+/* ---- ops_bsr_wgmma.c: NULL, or why not; tile: of LO_CU_BSR_LINE_TILES */
+const char *lo_cuda_bsr_wgmma_refuses(layerops_context *ctx, int tile,
+                                      const lo_cuda_bsr_product *p);
+layerops_status lo_cuda_bsr_wgmma_run(layerops_context *ctx, int tile,
+                                      const lo_cuda_bsr_product *p);
+const char *lo_cuda_bsr_wgrad_wgmma_refuses(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+layerops_status lo_cuda_bsr_wgrad_wgmma_run(layerops_context *ctx, const lo_cuda_bsr_gradient *g);
+
 #endif

@@ -1,9 +1,6 @@
 # The CUDA backend beyond what every device is tested for.
-check_PROGRAMS += %D%/capture %D%/cuda %D%/kernels %D%/large %D%/repeat %D%/tune
-check_PROGRAMS += %D%/bsr_kernels %D%/bsr_plan
-%C%_bsr_kernels_SOURCES = %D%/bsr_kernels.c t/tap.h
-%C%_bsr_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
-%C%_bsr_kernels_LDADD = $(inside)
+check_PROGRAMS += %D%/bsr_plan %D%/capture %D%/cuda %D%/kernels %D%/kernels_bsr %D%/large
+check_PROGRAMS += %D%/repeat %D%/tune
 %C%_bsr_plan_SOURCES = %D%/bsr_plan.c backends/cuda/bsr_heads.c backends/cuda/bsr_heads.h \
 	backends/cuda/bsr_plan.c backends/cuda/bsr_plan.h t/tap.h
 %C%_bsr_plan_LDADD = $(inside)
@@ -15,6 +12,7 @@ check_PROGRAMS += %D%/bsr_kernels %D%/bsr_plan
 %C%_kernels_SOURCES = %D%/kernels.c
 %C%_kernels_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS)
 %C%_kernels_LDADD = $(inside)
+%C%_kernels_bsr_SOURCES = %D%/kernels_bsr.c t/tap.h
 %C%_repeat_SOURCES = %D%/repeat.c t/any_call.h t/devices.h t/tap.h
 %C%_repeat_CFLAGS = $(AM_CFLAGS) $(CUDA_CPPFLAGS) -pthread
 %C%_repeat_LDADD = $(inside)
