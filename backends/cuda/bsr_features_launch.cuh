@@ -14,9 +14,8 @@ template <class T> static constexpr lo_bsr_features_entry lo_bsr_features_entry_
 }
 
 #define X(NAME, ...)                                                                               \
-  lo_bsr_features_entry_of<lo_bsr_features<BF16, TURN, FEATURES, false, __VA_ARGS__>>(),
-template <bool BF16, bool TURN, bool FEATURES>
-static lo_bsr_features_entry lo_bsr_features_plain(int tile) {
+  lo_bsr_features_entry_of<lo_bsr_features<BF16, TURN, true, false, __VA_ARGS__>>(),
+template <bool BF16, bool TURN> static lo_bsr_features_entry lo_bsr_features_plain(int tile) {
   static const lo_bsr_features_entry kernels[] = {LO_CU_BSR_FEATURES(X)};
   return kernels[tile];
 }
@@ -31,11 +30,9 @@ static lo_bsr_features_entry lo_bsr_features_factors(int tile) {
 #undef X
 template <bool BF16, bool TURN>
 static lo_bsr_features_entry lo_bsr_features_turned(int tile, lo_cu_bsr_features_kind kind) {
-  if (kind.factors)
-    return kind.features ? lo_bsr_features_factors<BF16, TURN, true>(tile)
-                         : lo_bsr_features_factors<BF16, TURN, false>(tile);
-  return kind.features ? lo_bsr_features_plain<BF16, TURN, true>(tile)
-                       : lo_bsr_features_plain<BF16, TURN, false>(tile);
+  if (!kind.factors) return lo_bsr_features_plain<BF16, TURN>(tile);
+  return kind.features ? lo_bsr_features_factors<BF16, TURN, true>(tile)
+                       : lo_bsr_features_factors<BF16, TURN, false>(tile);
 }
 template <bool BF16>
 static int lo_bsr_features_run(int tile, lo_cu_bsr_features_kind kind, const lo_cu_bsr_features *p,

@@ -1,5 +1,5 @@
-/* Products with block-sparse weights and activations of 16 bits, by features, with factors of
- * blocks, or in small blocks: on tensor cores, through a ring of stages. */
+/* Products with block-sparse weights and activations of 16 bits, by features or with factors of
+ * blocks: on tensor cores, through a ring of stages. */
 #include <config.h>
 
 #include "backends/cuda/bsr_launch.h"
@@ -81,6 +81,7 @@ static int wanted(layerops_context *ctx, const problem *q) {
   int best = -1;
   for (int i = 0; i < count; i++) {
     const tile *t = tiles + i;
+    if (q->narrow && t->bn > 32) continue; /* more that wait to be widened cost more */
     if (!fits(ctx, t) || t->bn < narrow || (t->bn > narrow && t->bn > q->n_side)) continue;
     if (best < 0 || are_enough(ctx, q, t)) best = i;
   }
@@ -92,8 +93,7 @@ static const char *refuse(layerops_context *ctx, const problem *q, const char *n
   if (!reason) reason = refuse_type(ctx, q->p->x.type);
   if (reason) return reason;
   if (factors != q->factors) return factors ? "blocks have no factors" : "blocks have factors";
-  if (!factors && !q->p->features && !*lo_cuda(ctx)->forced && (q->n_side > 16 || q->m < 64))
-    return "others are faster by samples, but for many of them in small blocks";
+  if (!factors && !q->p->features) return "activations are samples by row";
   const tile *t = tile_of(q, number);
   if (!fits(ctx, t)) return "a block has too little shared memory";
   if (t->bn > 16 && t->bn > q->n_side) return "blocks are of another size";
