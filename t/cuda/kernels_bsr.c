@@ -272,9 +272,9 @@ static bool takes(const kernel *k, const shape *s, int product, int device) {
   return s->percent && (aligned || !k->aligned);
 }
 
-static layerops_context *open_with(const char *kernel) {
+static layerops_context *open_with(const char *name) {
   layerops_context *ctx = NULL;
-  setenv("LAYEROPS_CUDA_KERNEL", kernel, 1);
+  setenv("LAYEROPS_CUDA_KERNEL", name, 1);
   const layerops_status status = layerops_open("cuda", &ctx);
   unsetenv("LAYEROPS_CUDA_KERNEL");
   if (status) diag("%s", layerops_last_error());
