@@ -76,7 +76,7 @@ static layerops_status run_dx(const backward *b) {
                              .derivative = a->dx_activation,
                              .derivative_slope = (float)a->dx_slope.value};
   if (a->dx_activation != LAYEROPS_IDENTITY) p.epilogue.saved = a->dx_saved;
-  return lo_cuda_bsr_takes(b->ctx, &p) ? lo_cuda_bsr_run(b->ctx, &p) : lo_cuda_bsr_simt(b->ctx, &p);
+  return lo_cuda_bsr_multiply(b->ctx, &p);
 }
 
 /* dW, and dgate, which is a by-product of it. */
