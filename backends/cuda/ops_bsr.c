@@ -15,7 +15,7 @@ typedef struct problem {
   const lo_cuda_bsr *state;        /* NULL: so large that kernels' numbers have no room for them */
   int64_t m, n, k, lines, longest; /* lines: of blocks */
   int k_side, n_side;
-  bool whole; /* rows of X lie on borders of 16 bytes */
+  bool aligned, whole; /* rows of X begin, or begin and end, on borders of 16 bytes */
 } problem;
 
 static problem problem_of(const lo_cuda_bsr_product *p) {
@@ -30,7 +30,8 @@ static problem problem_of(const lo_cuda_bsr_product *p) {
                    .longest = p->turned ? w->longest_col : w->longest_row,
                    .k_side = (int)(p->turned ? w->height : w->width),
                    .n_side = (int)(p->turned ? w->width : w->height),
-                   .whole = lo_cuda_aligned(&p->x, 8)};
+                   .aligned = lo_cuda_aligned(&p->x, 8),
+                   .whole = lo_cuda_bsr_whole(&p->x)};
 }
 
 static const struct {
@@ -85,7 +86,7 @@ static const char *refuse_steps(layerops_context *ctx, const problem *q, const c
   const char *reason = lo_cuda_shut_out(ctx, name);
   if (reason) return reason;
   if (!has_steps(q->w)) return "no units of 16 or 32 make up the blocks";
-  if (!q->whole) return "rows of X begin elsewhere than on borders of 16 bytes";
+  if (!q->aligned) return "rows of X begin elsewhere than on borders of 16 bytes";
   if (q->m > INT32_MAX || group_tiles(q) > LO_CUDA_LARGEST_GRID) return "so many rows";
   if (!*lo_cuda(ctx)->forced && group_tiles(q) < lo_cuda(ctx)->device->sms)
     return "so few tiles leave SMs idle";
@@ -97,8 +98,11 @@ static const char *refuse_boxes(layerops_context *ctx, const void *problem_) {
   if (q->p->x.stride > LONGEST_STRIDE) return "rows of X lie too far apart for boxes";
   return refuse_steps(ctx, q, "bsr_boxes");
 }
+static const char ends_elsewhere[] = "rows of X begin or end elsewhere than on borders of 16 bytes";
+
 static const char *refuse_group(layerops_context *ctx, const void *problem_) {
   if (lo_cuda(ctx)->architecture < AMPERE) return "the architecture lacks its instructions";
+  if (!((const problem *)problem_)->whole) return ends_elsewhere;
   if (lo_cuda(ctx)->device->shared < GROUP_SHARED) return "a block has too little shared memory";
   return refuse_steps(ctx, problem_, "bsr_group");
 }
@@ -166,7 +170,7 @@ static const char *refuse_direct(layerops_context *ctx, const problem *q, const 
 static const char *refuse_rings(layerops_context *ctx, const problem *q, const char *name,
                                 int tile) {
   if (lo_cuda(ctx)->architecture < AMPERE) return "the architecture lacks its instructions";
-  if (!q->whole) return "rows of X begin elsewhere than on borders of 16 bytes";
+  if (!q->whole) return ends_elsewhere;
   if (ring_tiles[tile].shared > lo_cuda(ctx)->device->shared)
     return "a block has too little shared memory";
   const line_tile *t = &ring_tiles[tile];
@@ -180,7 +184,7 @@ static const char *refuse_slab(layerops_context *ctx, const void *problem_) {
   const char *reason = lo_cuda_shut_out(ctx, "bsr_slab");
   if (reason) return reason;
   if (lo_cuda(ctx)->architecture < AMPERE) return "the architecture lacks its instructions";
-  if (!q->whole) return "rows of X begin elsewhere than on borders of 16 bytes";
+  if (!q->whole) return ends_elsewhere;
   if (lo_cuda(ctx)->device->shared < SLAB_SHARED) return "a block has too little shared memory";
   if (q->k > LONGEST_SLAB) return "rows of X are longer than shared memory";
   if (!*lo_cuda(ctx)->forced && q->n_side > 8) return "blocks are large";
@@ -245,12 +249,11 @@ static layerops_status grid_of(const problem *q, lo_cu_bsr16 *p, int bm, int64_t
 
 static layerops_status run_direct(layerops_context *ctx, const problem *q, const kernel *k) {
   const line_tile *t = &direct_tiles[k->tile];
-  const bool loose = !q->whole || q->k % 8 != 0;
   lo_cu_bsr16 p = params_of(q);
   lo_cu_grid grid;
   LO_TRY(grid_of(q, &p, t->bm, q->n_side / t->bn, &grid));
   return lo_cuda_check(ctx,
-                       lo_cu_run_bsr_direct(k->tile, is_bf16(q), q->p->turned, loose, &p, grid,
+                       lo_cu_run_bsr_direct(k->tile, is_bf16(q), q->p->turned, !q->whole, &p, grid,
                                             lo_cuda(ctx)->stream),
                        q->p->what);
 }
@@ -406,7 +409,9 @@ static const char *refuse_wgrad_boxes(layerops_context *ctx, const void *g_) {
   if (!g->x.rows) return "there are no samples";
   return refuse_chunks(ctx, g, "bsr_wgrad_boxes");
 }
-static const char *refuse_wgrad(layerops_context *ctx, const void *g) {
+static const char *refuse_wgrad(layerops_context *ctx, const void *g_) {
+  const lo_cuda_bsr_gradient *g = g_;
+  if (!lo_cuda_bsr_whole(&g->dz) || !lo_cuda_bsr_whole(&g->x)) return ends_elsewhere;
   if (lo_cuda(ctx)->architecture < AMPERE) return "the architecture lacks its instructions";
   if (lo_cuda(ctx)->device->shared < GROUP_SHARED) return "a block has too little shared memory";
   return refuse_chunks(ctx, g, "bsr_wgrad");
@@ -502,8 +507,7 @@ static layerops_status run_wgrad_direct(layerops_context *ctx, const lo_cuda_bsr
   const layerops_bsr *w = g->w;
   const lo_cuda_bsr *state = w->state;
   const lo_cu_bsr_wgrad p = wgrad_of(g);
-  const bool whole = lo_cuda_aligned(&g->dz, 8) && lo_cuda_aligned(&g->x, 8);
-  const bool loose = !whole || w->rows % 8 != 0 || w->cols % 8 != 0;
+  const bool loose = !lo_cuda_bsr_whole(&g->dz) || !lo_cuda_bsr_whole(&g->x);
   lo_cu_grid grid = {.x = state->item_count * wgrad_parts(w), .y = 1, .z = 1};
   return lo_cuda_check(ctx,
                        lo_cu_run_bsr_wgrad_direct(wgrad_tile(w), wgrad_is_bf16(g), loose, &p, grid,

@@ -3,7 +3,13 @@
 #ifndef LO_CUDA_OPS_BSR_H
 #define LO_CUDA_OPS_BSR_H
 
+#include "backends/cuda/cuda.h"
 #include "common/product.h"
+
+/* Rows begin and end on borders of 16 bytes, so that copies of so many read nothing beside them. */
+static inline bool lo_cuda_bsr_whole(const layerops_matrix *m) {
+  return lo_cuda_aligned(m, 8) && m->cols % 8 == 0;
+}
 
 /* Y = epilogue(X W^T), or, turned, epilogue(X W): the gradient of the layer's input with dZ as X.
  * By features, all matrices of samples are transposed. */

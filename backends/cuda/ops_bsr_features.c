@@ -175,7 +175,7 @@ layerops_status lo_cuda_bsr_features_run(layerops_context *ctx, const lo_cuda_bs
                                 .pitch_log2 = __builtin_ctz((unsigned)w->width)},
                           .gate = lo_present(&p->gate) ? lo_address(&p->gate) : NULL,
                           .scale = w->scales ? w->scales->native : NULL,
-                          .loose = !lo_cuda_aligned(&p->x, 8),
+                          .loose = !lo_cuda_bsr_whole(&p->x),
                           .narrow = q.narrow};
   lo_cuda_set_epilogue(&g.p.e, &p->epilogue, &p->y, q.k);
   const lo_cu_grid grid = {.x = tiles_of(&q, t), .y = 1, .z = 1};
@@ -247,7 +247,7 @@ layerops_status lo_cuda_bsr_features_wgrad(layerops_context *ctx, const lo_cuda_
                                 .count = (int)w->count,
                                 .height = (int)w->height,
                                 .width = (int)w->width,
-                                .loose = !lo_cuda_aligned(&g->dz, 8) || !lo_cuda_aligned(&g->x, 8)};
+                                .loose = !lo_cuda_bsr_whole(&g->dz) || !lo_cuda_bsr_whole(&g->x)};
   const lo_epilogue e = {.alpha = layerops_value(1), .beta = g->beta};
   lo_cuda_set_epilogue(&p.e, &e, &g->dw, 1);
   p.beta = p.e.beta;
