@@ -51,10 +51,6 @@ typedef struct lo_bsr_number {
 layerops_status lo_bsr_check_numbers(const char *function, const char *choice,
                                      const lo_bsr_number *numbers, size_t count);
 
-/* What the kernels serve that know no other: UNSUPPORTED in words for the rest. */
-layerops_status lo_bsr_plain(const layerops_context *ctx,
-                             const layerops_bsr_linear_forward_args *args);
-
 /* ---- common/bsr_mask.c ---- */
 
 /* Memory for a pattern of zeros with `count` blocks. */

@@ -143,21 +143,3 @@ layerops_status lo_bsr_check_numbers(const char *function, const char *choice,
   }
   return LAYEROPS_OK;
 }
-
-layerops_status lo_bsr_plain(const layerops_context *ctx,
-                             const layerops_bsr_linear_forward_args *a) {
-  const layerops_bsr *w = a->w;
-  if (a->layout != LAYEROPS_SAMPLES_BY_ROW || lo_present(&a->gate))
-    return lo_fail(LAYEROPS_ERROR_UNSUPPORTED, "bsr_linear_forward: %s has no kernel for %s",
-                   ctx->device->name,
-                   lo_present(&a->gate) ? "gates" : "the layout of features by row");
-  if (w->height == w->width && (w->height == 16 || w->height == 32) && w->rows % w->height == 0 &&
-      w->cols % w->width == 0 && w->type == a->x.type && a->y.type == a->x.type)
-    return LAYEROPS_OK;
-  return lo_fail(
-      LAYEROPS_ERROR_UNSUPPORTED,
-      "bsr_linear_forward: w is %lld x %lld of %s in blocks of %lld x %lld; %s has only square "
-      "blocks of 16 and 32, and sizes that are multiples of them",
-      (long long)w->rows, (long long)w->cols, layerops_type_name(w->type), (long long)w->height,
-      (long long)w->width, ctx->device->name);
-}
